@@ -30,7 +30,7 @@ pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
 /// On a NodePool, with the value `"true"`: a node that only a do-not-disrupt pod keeps from being consolidated takes no more pods, and
-/// goes when the pod has finished.
+/// is deleted when the pod has finished.
 pub const RETIRE_BLOCKED: &str = "kerf.sh/retire-blocked";
 
 /// On a NodePool: how its nodes are chosen, instead of the option `--packing`.

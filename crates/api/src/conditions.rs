@@ -4,7 +4,7 @@
 pub const READY: &str = "Ready";
 /// Reason of a condition that was not set yet (API-178).
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
-/// Message that goes with [`AWAITING_RECONCILIATION`].
+/// The message of [`AWAITING_RECONCILIATION`].
 pub const AWAITING_RECONCILIATION_MESSAGE: &str = "object is awaiting reconciliation";
 /// Reason of a root with a dependent that is False (API-184).
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";

@@ -1,4 +1,4 @@
-//! Drift hashes: the number a template boils down to, equal to the one Karpenter writes (API-187 to API-199).
+//! Drift hashes of templates, equal to those that Karpenter writes (API-187 to API-199).
 //!
 //! A claim whose stored hash differs from its pool's has drifted, so after a switch between the two implementations every
 //! node would be replaced if a single bit came out differently. The algorithm walks a structure by type and field names:

@@ -52,7 +52,7 @@ impl LabelRules {
         }
     }
 
-    /// The rules of the simulated provider; the labels of its catalogue's offerings come on top (KWK-004).
+    /// The rules of the simulated provider; the labels of its catalogue's offerings are added (KWK-004).
     pub fn kwok() -> Self {
         Self::core()
             .with_restricted_domain("karpenter.kwok.sh")
@@ -162,7 +162,7 @@ impl LabelRules {
         })
     }
 
-    /// The well-known key, or else one of `defined`, that a key nobody defines was probably meant to be (SCH-105).
+    /// The well-known key, or else one of `defined`, that an undefined key was probably meant to be (SCH-105).
     pub fn hint<'a>(&'a self, key: &str, defined: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let name = key.split_once('/').map_or(key, |(_, name)| name);
         if key.is_empty() || name.is_empty() {

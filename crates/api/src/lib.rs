@@ -1,6 +1,6 @@
 //! The Kubernetes API surface of Kerf: custom resources, well-known names, validation, conditions and drift hashes.
 //!
-//! - In comes JSON from an API server or a file; out go typed objects that encode back without losing or adding a field.
+//! - The input is JSON from an API server or a file; the output is typed objects that encode back without losing or adding a field.
 //! - [`crds()`] gives the CustomResourceDefinitions, kept by hand as YAML, in the flavour of a provider.
 //! - Everything is a pure function of its arguments; the time comes in as a [`jiff::Timestamp`].
 //! - Units: quantities are exact decimals of whole units, durations are nanoseconds, prices stay the text they were given as.

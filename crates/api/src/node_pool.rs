@@ -31,7 +31,7 @@ pub const BUDGET_NODES_DEFAULT: &str = "10%";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolSpec {
-    /// What the nodes look like.
+    /// The template of the nodes.
     pub template: NodeClaimTemplate,
     /// When nodes may be removed voluntarily; API servers fill in a default (API-049).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ impl NodePoolSpec {
     }
 }
 
-/// What the nodes of a pool look like.
+/// The template of the nodes of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeClaimTemplate {
     /// Labels and annotations.
@@ -162,7 +162,7 @@ pub(crate) fn expire_after(field: Option<&NillableDuration>) -> Option<GoDuratio
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// How long a node must be left alone by pod events before consolidation looks at it.
+    /// How long a node must have no pod events before consolidation may choose it.
     pub consolidate_after: NillableDuration,
     /// Which nodes consolidation may remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -85,7 +85,7 @@ pub enum RepairAction {
     Unknown(String),
 }
 
-/// A stretch of time that comes again.
+/// A recurring period of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaintenanceWindow {
     /// When it opens, in the syntax of cron, UTC.

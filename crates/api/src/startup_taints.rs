@@ -1,11 +1,12 @@
-//! Taints that well-known software puts on nodes while they start and takes away by itself, and that pools often forget to declare as
+//! Taints that well-known software puts on nodes while they start and later removes, and that pools often do not declare as
 //! `startupTaints`. While a node initializes they are treated as if they were declared; without that, each of them looks like a node
-//! nobody may use, and its pods get a second one.
+//! no pod may use, and its pods get a second one.
 //!
 //! Not here: taints that stay (`nvidia.com/gpu`, `CriticalAddonsOnly`), and those Karpenter knows, which need no declaration
 //! ([`crate::taints::is_known_ephemeral`]). NVIDIA's GPU operator and device plugin have none of their own; their guide uses the
-//! prefix `readiness.k8s.io/` (<https://github.com/NVIDIA/gpu-operator/pull/2573>). Calico, Flannel and the AWS VPC CNI have no taint of their own: they keep the node NotReady, or
-//! set its `NetworkUnavailable` condition, which the node lifecycle controller turns into the first row.
+//! prefix `readiness.k8s.io/` (<https://github.com/NVIDIA/gpu-operator/pull/2573>). Calico, Flannel and the AWS VPC CNI have no taint of
+//! their own: they keep the node NotReady, or set its `NetworkUnavailable` condition, which the node lifecycle controller turns into the
+//! first row.
 
 /// One taint, whatever its value and effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +15,7 @@ pub struct KnownStartupTaint {
     pub key: &'static str,
     /// Who takes it away.
     pub by: &'static str,
-    /// Where that is said.
+    /// The document that describes the taint.
     pub source: &'static str,
 }
 
@@ -130,7 +131,7 @@ impl StartupTaints {
         }
     }
 
-    /// Whether a taint with this key goes by itself while a node starts.
+    /// Whether well-known software removes a taint with this key while a node starts.
     pub fn contains(&self, key: &str) -> bool {
         known(key).is_some() || self.added.iter().any(|pattern| matches(pattern, key))
     }

@@ -149,7 +149,7 @@ impl<'a, K: Conditioned> ConditionSet<'a, K> {
         let conditions = self.object.conditions_mut();
         conditions.retain(|other| other.type_ != type_);
         if deleting {
-            // The other conditions will not be set again, and must not look out of date (API-181).
+            // The other conditions will not be set again, and must not appear to be out of date (API-181).
             conditions
                 .iter_mut()
                 .for_each(|other| other.observed_generation = generation);

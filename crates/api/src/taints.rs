@@ -1,4 +1,4 @@
-//! Taint keys and effects, and the taints that come and go while a node starts (API-119, API-175, API-176).
+//! Taint keys and effects, and the temporary taints of a node that starts (API-119, API-175, API-176).
 
 use k8s_openapi::api::core::v1::Taint;
 
@@ -37,7 +37,7 @@ pub const KNOWN_EPHEMERAL: [(&str, &str); 5] = [
     (UNREGISTERED, NO_EXECUTE),
 ];
 
-/// Whether a taint with this key and effect goes away by itself while a node starts; its value does not matter.
+/// Whether Kubernetes removes a taint with this key and effect while a node starts; its value does not matter.
 pub fn is_known_ephemeral(key: &str, effect: &str) -> bool {
     key.starts_with(READINESS_PREFIX) || KNOWN_EPHEMERAL.contains(&(key, effect))
 }

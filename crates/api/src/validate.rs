@@ -1,7 +1,7 @@
 //! Validation the controllers repeat at run time, because admission cannot see everything (API-067 to API-083, API-131).
 //!
-//! In come specs and the provider's [`LabelRules`], out come typed errors whose texts users read in the
-//! `ValidationSucceeded` condition. All errors are collected. Findings come in the order of keys, so that equal
+//! The input is specs and the provider's [`LabelRules`], the output is typed errors whose texts users read in the
+//! `ValidationSucceeded` condition. All errors are collected. Findings are in the order of keys, so that equal
 //! objects give equal messages (API-233).
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What goes wrong, as the `Status` objects of the Kubernetes API.
+//! The errors of the server, as `Status` objects of the Kubernetes API.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ pub(crate) struct ApiError {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
     details: Option<Value>,
-    /// Continue token of an expired list, with which the client may go on without consistency.
+    /// Continue token of an expired list, with which the client may continue without consistency.
     pub(crate) continue_token: Option<String>,
     retry_after_s: Option<u32>,
 }
@@ -191,7 +191,7 @@ impl ApiError {
         self.retry_after_s
     }
 
-    /// The `Status` object that goes to the client.
+    /// The `Status` object that is sent to the client.
     pub(crate) fn status(&self) -> Value {
         let metadata = match &self.continue_token {
             Some(token) => json!({"continue": token}),

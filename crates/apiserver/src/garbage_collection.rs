@@ -1,7 +1,7 @@
 //! Garbage collection by owner and by namespace.
 //!
 //! A real control plane does this in a controller some time later; here it runs inside the request that causes it, so that
-//! a run is the same every time. The rules are the real ones: a dependent goes when none of its owners is left, foreground
+//! a run is the same every time. The rules are the real ones: a dependent is deleted when none of its owners is left, foreground
 //! deletion waits for the dependents that block it, orphaning removes the references.
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use kerf_aws::sdk::{ConnectError, Connection, isolated_config};
 use kerf_runtime::{Clock, Metrics};
 use std::time::{Duration, SystemTime};
 
-/// Secret and session token that go with the access key of every sandbox. Nobody looks at them but tests that search logs for them.
+/// Secret and session token that go with the access key of every sandbox. Only tests read them, to search logs for them.
 const SECRET: &str = "sandbox-secret-key";
 const SESSION_TOKEN: &str = "sandbox-session-token";
 
@@ -83,7 +83,7 @@ fn broken(text: &'static str) -> ConnectorError {
 
 impl Connector {
     async fn carry(&self, mut request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
-        // The SDK watches how fast a body is read: one that nobody reads counts as a stalled connection.
+        // The SDK watches how fast a body is read: one that is not read counts as a stalled connection.
         let body = request
             .take_body()
             .collect()

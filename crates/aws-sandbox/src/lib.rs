@@ -1,6 +1,6 @@
 //! The embedded AWS: an account in this process, answered at the wire below the real SDK.
 //!
-//! [`account`] holds the state of an account as plain data and says what each call does to it, as functions of the request and the time. A
+//! [`account`] holds the state of an account as plain data, and the effect of each call as functions of the request and the time. A
 //! module of protocols reads what the SDK sends and writes what AWS would answer; the connector carries both. So signing, serialisation,
 //! pages, retries and the reading of errors are those of production. A module of faults refuses, loses and delays calls. [`boot`] reads the
 //! user data of instances and lets those that would join the cluster become Nodes of `kerf-sandbox`. [`StarterCluster`] makes an account to

@@ -1,4 +1,4 @@
-//! The account with its clock: what the connector, the nodes and the people who cause faults share.
+//! The account with its clock, which the connector, the nodes and the injection of faults share.
 
 use crate::account::{Account, Answer, Signal};
 use jiff::Timestamp;
@@ -46,7 +46,7 @@ impl AwsSandbox {
         self.shared.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads or changes the account at the current time. Everything that was due has happened before, and calls that wait look again.
+    /// Reads or changes the account at the current time. Everything that is due happens first, and waiting calls check their condition afterwards.
     pub fn with<T>(&self, act: impl FnOnce(&mut Account, Timestamp) -> T) -> T {
         let (done, _) = self.serve(|account, now| {
             account.changes += 1;
@@ -55,7 +55,7 @@ impl AwsSandbox {
         done
     }
 
-    /// The same for calls: those that wait look again only if there was a change. Returns the number of the change, too.
+    /// The same for calls: waiting calls check their condition only if there was a change. Returns the number of the change, too.
     pub(crate) fn serve<T>(&self, act: impl FnOnce(&mut Account, Timestamp) -> T) -> (T, u64) {
         let now = self.now();
         let mut account = self.lock();

@@ -81,7 +81,7 @@ pub struct FleetShare {
     pub errors: Vec<FleetError>,
 }
 
-/// The shares of so many callers, and the ids of instances that nobody asked for; garbage collection removes those. A caller without
+/// The shares of so many callers, and the ids of instances that no caller asked for; garbage collection removes those. A caller without
 /// instance and without error gets an error of our own (AWS-266, AWS-267).
 pub fn deal_fleet(
     callers: usize,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-/// Batches of one batcher that are under way at once (AWS-265).
+/// How many batches of one batcher run at the same time (AWS-265).
 const WORKERS: usize = 100;
 
 /// Sends the items of one bucket; gives one answer for each, in their order.
@@ -217,7 +217,7 @@ async fn describe(ec2: Arc<dyn Ec2>, filters: Query, ids: Vec<String>) -> Vec<Ca
     let each = distinct(&ids);
     let merged = ec2.instances(&query(each.clone())).await;
     if each.len() == 1 {
-        // There is nobody to tell apart: the answer is that of the one id.
+        // With one id, the answer or the error of the call is that of the id.
         return vec![merged.map(|found| found.into_iter().next()); ids.len()];
     }
     let merged = merged.unwrap_or_default();

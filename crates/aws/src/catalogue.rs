@@ -43,7 +43,7 @@ pub fn instance_type_filters() -> [Filter; 2] {
     ]
 }
 
-/// What EC2 said of instance types.
+/// EC2's descriptions of instance types.
 #[derive(Debug, Default)]
 struct Facts {
     descriptions: BTreeMap<String, InstanceTypeDescription>,

@@ -100,7 +100,7 @@ impl DiscoveredMemory {
         sighting.is_usable(now).then_some(sighting.bytes)
     }
 
-    /// Takes over what another has seen; what is over at `now` is left out. Returns whether an amount that is used changed.
+    /// Adds the observations of another, without those that have expired at `now`. Returns whether an amount that is used changed.
     pub fn merge(&mut self, other: &Self, now: Timestamp) -> bool {
         let mut changed = false;
         for (key, sighting) in &other.seen {
@@ -215,7 +215,7 @@ impl DiscoveredMemory {
         Some(all)
     }
 
-    /// Without what is over.
+    /// Without expired observations.
     #[must_use]
     pub fn without_expired(mut self, now: Timestamp) -> Self {
         self.seen.retain(|_, sighting| sighting.expires > now);

@@ -68,7 +68,7 @@ pub enum CurrentGroup<'a> {
     Unknown,
 }
 
-/// An instance as drift looks at it.
+/// The facts about an instance that drift depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriftInstance {
     /// Ids of its security groups.
@@ -79,7 +79,7 @@ pub struct DriftInstance {
     pub reservation_id: Option<String>,
 }
 
-/// A claim as drift looks at it.
+/// The facts about a claim that drift depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct DriftClaim<'a> {
     /// Annotations.

@@ -123,7 +123,7 @@ impl ApiError {
         self.code.starts_with("InvalidParameter") && self.message.contains(DIFFERENT_NETWORKS)
     }
 
-    /// Whether EC2 refuses every launch of the class until somebody changes the class, or what it names. Errors about one instance type or
+    /// Whether EC2 refuses every launch of the class until the class, or what it names, is changed. Errors about one instance type or
     /// one moment are not among these.
     pub fn is_refused_class(&self) -> bool {
         REFUSED_CLASS.contains(&self.code.as_str()) || self.is_of_different_networks()

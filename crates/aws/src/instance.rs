@@ -30,7 +30,7 @@ pub struct DescribedInstance {
     pub id: String,
     /// State.
     pub state: String,
-    /// Why it came into its state, where EC2 says it.
+    /// The reason of its state, if EC2 gives one.
     pub state_reason: Option<StateReason>,
     /// Instance type.
     pub instance_type: String,

@@ -1,6 +1,6 @@
 //! Why EC2 ended an instance before it became a node, and what to do about it.
 //!
-//! Some things of a launch are looked at only when the machine starts: CreateFleet has answered with an instance then, and it ends at once.
+//! EC2 checks some parts of a launch only when the machine starts: CreateFleet has returned an instance by then, and it ends at once.
 
 /// Why EC2 changed the state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! What the gauges of instance types and offerings say (AWS-361 to AWS-364). A region has some ten thousand offerings: they are kept as ids, and
-//! written out when they are scraped.
+//! The values of the gauges about instance types and offerings (AWS-361 to AWS-364). A region has some ten thousand offerings: they are kept as
+//! ids, and turned into texts when they are scraped.
 
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
@@ -8,12 +8,12 @@ use kerf_runtime::metrics::MetricDef;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is said of an offering.
+/// The values reported for an offering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfferingState {
     /// Whether any NodePool sees it available.
     pub available: bool,
-    /// What an hour costs.
+    /// The price per hour.
     pub price: Price,
 }
 
@@ -27,7 +27,7 @@ struct Tables {
     offerings: BTreeMap<OfferingId, OfferingState>,
 }
 
-/// The tables behind the gauges. Clones are the same tables.
+/// The values of the gauges. Clones share them.
 #[derive(Clone)]
 pub struct InstanceTypeReport {
     tables: Arc<Mutex<Tables>>,
@@ -47,12 +47,12 @@ impl InstanceTypeReport {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces what is said of types: vCPUs and memory in MiB. Others stay as they are.
+    /// Sets the values of these types: vCPUs and memory in MiB. Other types keep theirs.
     pub fn set_types(&self, types: impl Iterator<Item = (Sym, (i64, i64))>) {
         self.tables().types.extend(types);
     }
 
-    /// Replaces what is said of offerings. Others stay as they are.
+    /// Sets the values of these offerings. Other offerings keep theirs.
     pub fn set_offerings(&self, offerings: BTreeMap<OfferingId, OfferingState>) {
         self.tables().offerings.extend(offerings);
     }

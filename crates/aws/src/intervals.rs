@@ -21,7 +21,7 @@ pub const TEMPLATE_MAY_REMAIN: Duration = minutes(5);
 /// Offerings without capacity (AWS-424).
 pub const UNAVAILABLE_OFFERINGS: Duration = minutes(3);
 /// Offerings without capacity that launches found so again and again: each time twice as long as before, up to this. A pool of capacity
-/// that comes back is used within this time, and an hour without any costs seven tries instead of twenty.
+/// that comes back is used within this time, and an hour without capacity costs seven attempts instead of twenty.
 pub const UNAVAILABLE_OFFERINGS_MAX: Duration = minutes(12);
 /// Removal of expired unavailable offerings, so that they are tried again promptly (AWS-424).
 pub const UNAVAILABLE_SWEEP: Duration = Duration::from_secs(10);

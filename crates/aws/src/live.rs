@@ -1,4 +1,4 @@
-//! The instance types of a class as its account has them now, for a look without a running controller: what EC2 describes, prices, subnets
+//! The instance types of a class as its account has them now, for commands without a running controller: what EC2 describes, prices, subnets
 //! and reservations. Nothing is changed.
 
 use crate::catalogue::{InstanceTypes, ListError};

@@ -83,7 +83,7 @@ impl Market {
         }
     }
 
-    /// Numbers that change with prices, memory and missing capacity; whatever is over at `now` is removed first.
+    /// Numbers that change with prices, memory and missing capacity; what has expired at `now` is removed first.
     pub fn revision(&self, now: Timestamp) -> [u64; 3] {
         let mut unavailable = self.unavailable();
         unavailable.sweep(now);

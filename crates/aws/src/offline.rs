@@ -1,4 +1,4 @@
-//! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
+//! The instance types of a class without a call of AWS: from the built-in descriptions and prices.
 
 use crate::annotations::{DISCOVERED_MEMORY, kept_memory};
 use crate::discovered_memory::{DiscoveredMemory, images_key};
@@ -17,7 +17,7 @@ use kerf_model::intern::Interner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Instances assumed to be left in a reservation where nobody says how many: the status of a class does not.
+/// The number of instances assumed to be left in a reservation if it is not given: the status of a class does not have it.
 const RESERVATION_CAPACITY: u32 = 1;
 
 /// What the types depend on besides the class.
@@ -31,7 +31,7 @@ pub struct OfflineSettings {
     pub gates: AwsFeatureGates,
     /// Whether the memory counts that registered nodes reported.
     pub learn_memory: bool,
-    /// Instances left in reservations by id, as EC2 describes them: none in one that is not listed. `None` if EC2's answer is not at hand.
+    /// Instances left in reservations by id, as EC2 describes them: none in one that is not listed. `None` if EC2 was not asked.
     pub reservation_counts: Option<BTreeMap<String, u32>>,
 }
 
@@ -132,8 +132,8 @@ pub fn kubelet_problem(class: &EC2NodeClass, settings: &OfflineSettings) -> Opti
     usable_kubelet(class, settings).err()
 }
 
-/// The instance types as the provider would compute them for a class, none if its kubelet settings cannot be used. Every type is assumed to be offered in every zone of the class, on
-/// demand and as spot. A class without subnets in its status is assumed to have some in four zones; a placement group is not known.
+/// The instance types as the provider would compute them for a class, none if its kubelet settings cannot be used. Every type is assumed to
+/// be offered in every zone of the class, on demand and as spot. A class without subnets in its status is assumed to have some in four zones; a placement group is not known.
 pub fn offline_catalogue(
     class: &EC2NodeClass,
     settings: &OfflineSettings,

@@ -28,7 +28,7 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// The profiles of a cluster; names come from `rng`.
+    /// The profiles of a cluster; names are drawn from `rng`.
     pub fn new(iam: Arc<dyn Iam>, cluster: &str, region: &str, rng: Rng) -> Self {
         Self {
             iam,

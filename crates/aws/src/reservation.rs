@@ -33,7 +33,7 @@ pub struct DescribedReservation {
     pub available: u32,
 }
 
-/// The reservations of a class: each once, without those that are over (AWS-272).
+/// The reservations of a class: each once, without those that have ended (AWS-272).
 pub fn usable(described: &[DescribedReservation], now: Timestamp) -> Vec<&DescribedReservation> {
     let mut by_id: BTreeMap<&str, &DescribedReservation> = BTreeMap::new();
     for reservation in described.iter().filter(|one| one.end.is_none_or(|end| end > now)) {
@@ -91,7 +91,7 @@ pub fn status_reservation(
     })
 }
 
-/// When the reservations of a class must be looked at again: after a minute, or when the first of them ends (AWS-063).
+/// When the reservations of a class must be read again: after a minute, or when the first of them ends (AWS-063).
 pub fn requeue_after(reservations: &[NodeClassReservation], now: Timestamp) -> SignedDuration {
     let ends = reservations.iter().filter_map(|reservation| reservation.end_time);
     let first = ends.map(|end| now.duration_until(end)).min();
@@ -162,7 +162,7 @@ pub fn described_counts(json: &str) -> Result<BTreeMap<String, u32>, serde_json:
         .collect())
 }
 
-/// Whether a claim runs in a reservation that ends soon, so that the claim is deleted (AWS-276). The state in the status is not enough: nobody
+/// Whether a claim runs in a reservation that ends soon, so that the claim is deleted (AWS-276). The state in the status is not enough: no controller
 /// updates the status of a class that is being deleted, or whose reservations cannot be listed.
 pub fn is_expiring(
     claim_labels: &BTreeMap<String, String>,

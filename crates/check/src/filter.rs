@@ -90,7 +90,7 @@ impl<'a> Filter<'a> {
         Self::knowing(pod, cluster, |_| true)
     }
 
-    /// The same where it is known which nodes have pods with anti-affinity: a pod without topology of its own looks at no others.
+    /// The same where it is known which nodes have pods with anti-affinity: for a pod without topology of its own no other node is read.
     pub fn knowing(pod: &'a Pod, cluster: &'a Snapshot, has_anti_affine: impl Fn(&Node) -> bool) -> Self {
         let shape = &pod.shape;
         let looks_around = !shape.spread.is_empty() || !shape.affinity.is_empty() || !shape.anti_affinity.is_empty();
@@ -148,7 +148,7 @@ impl<'a> Filter<'a> {
         filter
     }
 
-    /// Whether the pod may be bound to a node of the cluster; otherwise what the first filter to refuse has to say.
+    /// Whether the pod may be bound to a node of the cluster; otherwise the reasons of the first filter that refuses it.
     pub fn node(&self, node: &Node) -> Result<(), Vec<FilterReason>> {
         self.by_taints(node)?;
         let shape = &self.pod.shape;

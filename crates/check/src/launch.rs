@@ -103,6 +103,7 @@ impl<'a> NamedLaunch<'a> {
         &self.usable
     }
 
+    /// The machine that the launch becomes with this type and offering.
     pub(crate) fn become_one(&self, instance_type: &'a InstanceType, offering: &'a Offering) -> Outcome<'a> {
         let (launch, pool) = (self.launch, self.pool);
         Outcome {
@@ -342,7 +343,7 @@ fn check_selection(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Vio
     }
 }
 
-/// Whether the launch's own requirements already say everything the pod asks for, so that the types need not be looked at.
+/// Whether the launch's own requirements already say everything the pod asks for, so that the types need not be checked.
 fn holds_by_launch(named: &NamedLaunch<'_>, shape: &PodShape, interner: &Interner) -> bool {
     let holds = |wanted: &Requirement| {
         let wanted = Expression::read(wanted, interner);

@@ -1,7 +1,7 @@
 //! The plan checker: slow and obviously right.
 //!
-//! In come a [`kerf_model::snapshot::Snapshot`], the pods a pass was asked to place and the [`kerf_model::plan::Plan`] that came out; out
-//! goes every [`Violation`] of the Kubernetes scheduling rules and of the plan's own consistency. It shares data types with the solver and
+//! The input is a [`kerf_model::snapshot::Snapshot`], the pods a pass was asked to place and the [`kerf_model::plan::Plan`]; the output
+//! is every [`Violation`] of the Kubernetes scheduling rules and of the plan's own consistency. It shares data types with the solver and
 //! no logic, so that a mistake there is not repeated here. [`filter`] answers the same rules pod by pod as kube-scheduler does, for the
 //! embedded cluster. Amounts are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars.
 

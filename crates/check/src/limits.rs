@@ -51,7 +51,7 @@ pub(crate) fn check_pool_limits(
     }
 }
 
-/// SCH-290 to SCH-293, SCH-300: reservations are held by those who may use them and never oversubscribed.
+/// SCH-290 to SCH-293, SCH-300: reservations are held by launches that may use them, and never oversubscribed.
 pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[NamedLaunch<'_>], found: &mut Violations) {
     let text = |id| snapshot.interner.text(id);
     let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();

@@ -66,7 +66,7 @@ pub enum Rule {
     SpreadUnpinned { key: String },
     /// No order of binding was found in which this pod affinity holds.
     Affinity { key: String },
-    /// The search for an order of binding ran out of steps before it came to the pod.
+    /// The search for an order of binding ran out of steps before it reached the pod.
     OrderNotFound,
     /// A pod may end in the same domain as one it repels, or that repels it (SCH-235, SCH-237).
     AntiAffinity { key: String },

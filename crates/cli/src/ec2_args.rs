@@ -48,7 +48,7 @@ pub(crate) struct Ec2Args {
 const DEFAULT_REGION: &str = "us-east-1";
 
 impl Ec2Args {
-    /// The region without AWS at hand.
+    /// The region, without a call of AWS.
     pub(crate) fn region(&self) -> &str {
         self.region
             .as_deref()

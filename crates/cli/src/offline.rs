@@ -16,10 +16,10 @@ use kerf_model::snapshot::Snapshot;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What came of an input.
+/// The result of reading an input.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What is wrong with the input, as `kerf simulate` would say it; the objects concerned were left out.
+    /// The faults of the input, as `kerf simulate` prints them; the objects concerned were left out.
     pub errors: Vec<String>,
     /// Pods that get a place.
     pub scheduled: usize,
@@ -90,12 +90,12 @@ impl ListedCluster {
         &self.0.snapshot
     }
 
-    /// The actions under way, as far as objects show them.
+    /// The actions in flight, as far as objects show them.
     pub fn in_flight(&self) -> &InFlight {
         self.0.view().in_flight
     }
 
-    /// The same cluster with what only its controller knows: the actions under way, and until when nodes are promised to pods.
+    /// The same cluster with what only its controller knows: the actions in flight, and until when nodes are promised to pods.
     #[must_use]
     pub fn knowing(self, in_flight: InFlight, nominations: &Snapshot) -> Self {
         Self(self.0.knowing(in_flight, nominations))

@@ -98,7 +98,7 @@ mod tests {
             spec.remove("replicas").expect("a field");
         });
         assert_eq!(lacks(pools, &old).as_deref(), Some("spec.replicas"));
-        // Nothing is said about kinds that are not published.
+        // Kinds that are not published are not reported.
         assert_eq!(lacks(pools, &json!({"components": {"schemas": {}}})), None);
     }
 }

@@ -169,6 +169,7 @@ impl<'a> WhatIf<'a> {
         self.ask_with(candidates, Protected::Stay, &options)
     }
 
+    /// As [`Self::without`], with this assumption about pods that must not be disrupted now.
     pub(crate) fn ask(&self, candidates: &[&Candidate], protected: Protected) -> Result<Simulation, SimulationError> {
         self.ask_with(candidates, protected, &self.options)
     }

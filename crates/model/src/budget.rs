@@ -152,7 +152,7 @@ impl DisruptionPolicy {
 }
 
 impl Window {
-    /// Whether it is open at `now` (DIS-076, DIS-077). One that never comes is always open, as upstream has it: what it limits stays limited.
+    /// Whether it is open at `now` (DIS-076, DIS-077). A schedule without any date is always open, as in upstream: what it limits stays limited.
     pub fn active(&self, now: Timestamp) -> bool {
         self.schedule.window_active(now, self.duration).unwrap_or(true)
     }

@@ -114,7 +114,7 @@ impl Move {
         self.pods.iter().any(|moved| moved.kind == *kind)
     }
 
-    /// Whether the move is why this pod needs a machine: it came back, or has not even left.
+    /// Whether this pod needs a machine because of the move: it waits again, or has not left its node yet.
     fn displaced(&self, pod: &Pod) -> bool {
         let from_here = pod.node_name.as_ref().is_none_or(|node| self.from.contains(node));
         from_here && self.pods.iter().any(|moved| is_of(pod, &moved.kind))
@@ -174,13 +174,13 @@ struct Undone {
 #[derive(Debug, Default)]
 pub struct ConsolidationBackOff {
     moves: Vec<Move>,
-    /// Not looked at yet.
+    /// Launches that were not compared with the moves yet.
     launched: Vec<Launched>,
     undone: Vec<Undone>,
 }
 
 impl ConsolidationBackOff {
-    /// Notes that a command moves the pods of the Nodes `from`, given its plan, the snapshot it was decided on and the time at which its start
+    /// Records that a command moves the pods of the Nodes `from`, given its plan, the snapshot it was decided on and the time at which its start
     /// began.
     pub fn begun<'a>(
         &mut self,
@@ -224,7 +224,7 @@ impl ConsolidationBackOff {
         self.moves.is_empty() && self.launched.is_empty() && self.undone.is_empty()
     }
 
-    /// Notes that provisioning launched a machine for these pods, and its price per hour if it is known.
+    /// Records that provisioning launched a machine for these pods, and its price per hour if it is known.
     pub fn launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
         let recent = self.moves.iter().filter(|one| one.is_recent(at));
         let moved: Vec<&Move> = recent.collect();
@@ -247,7 +247,7 @@ impl ConsolidationBackOff {
         }
     }
 
-    /// Finds the moves that new machines undo, and ends moves and undone moves whose time has come.
+    /// Finds the moves that new machines undo, and removes moves and undone moves that have expired.
     pub fn expire(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let returned = self.returned(snapshot);
         self.launched.clear();
@@ -303,7 +303,7 @@ impl ConsolidationBackOff {
         }
     }
 
-    /// Notes an undone move: it counts for longer, and for more, than the one before.
+    /// Records an undone move: it counts for longer, and for more, than the one before.
     fn undone_again(&mut self, pods: ReturnedPods, now: Timestamp) {
         let ReturnedPods {
             kind,

@@ -1,4 +1,4 @@
-//! What no API object says: the actions of this process that are under way, as far as decisions depend on them.
+//! What no API object records: the actions of this process that are in flight, as far as decisions depend on them.
 
 use crate::intern::{Sym, sym};
 use crate::node::Node;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A pod by namespace and name.
 pub type PodKey = (Arc<str>, Arc<str>);
 
-/// The actions under way at the moment of a snapshot.
+/// The actions in flight at the moment of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
     /// Provider ids of the machines that disruption commands in flight hold (DIS-023).

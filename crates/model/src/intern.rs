@@ -162,12 +162,12 @@ impl Interner {
             .get()
     }
 
-    /// The text behind an id. An id of another interner, which is a mistake of the caller, gives another text or [`UNKNOWN`].
+    /// The text of an id. An id of another interner, which is a mistake of the caller, gives another text or [`UNKNOWN`].
     pub fn text(&self, id: Sym) -> &str {
         self.entry(id).map_or(UNKNOWN, |entry| &entry.text)
     }
 
-    /// The text behind an id as a shared string.
+    /// The text of an id as a shared string.
     pub fn shared(&self, id: Sym) -> Arc<str> {
         self.entry(id)
             .map_or_else(|| Arc::from(UNKNOWN), |entry| Arc::clone(&entry.text))

@@ -1,7 +1,7 @@
-//! The domain of node autoscaling as plain data: what decisions are made from and what they result in.
+//! The domain of node autoscaling as plain data: the inputs and results of decisions.
 //!
-//! In come values the `state` crate folded from Kubernetes objects; out go [`snapshot::Snapshot`]s and [`plan::Plan`]s that the pure crates
-//! exchange. Nothing here does I/O, knows a clock or draws a random number. Units: `cpu` in milli-cores, other resources in base units
+//! The input is values that the `state` crate folded from Kubernetes objects; the output is [`snapshot::Snapshot`]s and [`plan::Plan`]s
+//! that the pure crates exchange. Nothing here does I/O, knows a clock or draws a random number. Units: `cpu` in milli-cores, other resources in base units
 //! (bytes, counts), prices in 10⁻¹² dollars per hour, time as [`jiff::Timestamp`], durations in nanoseconds.
 
 #![cfg_attr(

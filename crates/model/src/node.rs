@@ -68,7 +68,7 @@ pub struct NodeLifecycle {
     pub drifted: Option<(Arc<str>, Timestamp)>,
     /// When the claim became initialised.
     pub initialized_at: Option<Timestamp>,
-    /// The last time a pod came to or left the node.
+    /// The last time a pod was bound to or left the node.
     pub last_pod_event: Option<Timestamp>,
     /// Node or claim carry `karpenter.sh/do-not-disrupt: "true"`.
     pub do_not_disrupt: bool,
@@ -139,7 +139,7 @@ impl Node {
             .map(|entry| entry.1)
     }
 
-    /// Whether it ever was initialised, also while it looks again like a node that starts.
+    /// Whether it ever was initialised, also while it counts as starting again.
     pub fn was_initialized(&self) -> bool {
         self.initialized || self.label(sym::INITIALIZED) == Some(sym::TRUE)
     }

@@ -246,7 +246,7 @@ pub enum Cause {
     VolumeLimit { driver: String, count: u32, limit: u32 },
     /// The node has too few free resources (SCH-252).
     NodeResources,
-    /// The pod's volumes name so many combinations of places that they are not looked at.
+    /// The pod's volumes allow so many combinations of places that they are not evaluated.
     VolumeChoices,
     /// An existing node may not be used for this pod; the text says why (SCH-251, SCH-432).
     NodeNotUsable(String),

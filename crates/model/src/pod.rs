@@ -8,7 +8,7 @@ use crate::taint::Toleration;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// Everything about a pod's spec that placement looks at. Pods of one workload share one shape, so work is done per shape.
+/// The parts of a pod's spec that placement depends on. Pods of one workload share one shape, so work is done per shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PodShape {
     /// The effective request (SCH-120), including `pods: 1`.
@@ -65,7 +65,7 @@ pub struct AffinityTerm {
     pub namespaces: NamespaceScope,
 }
 
-/// The namespaces an affinity term looks at (SCH-193).
+/// The namespaces of an affinity term (SCH-193).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct NamespaceScope {
     /// Named ones, sorted; the pod's own where neither list nor selector is given.
@@ -174,7 +174,7 @@ pub struct Pod {
     pub name: Arc<str>,
     /// Its labels.
     pub labels: Arc<LabelSet>,
-    /// What placement looks at, shared between equal pods.
+    /// What placement depends on, shared between equal pods.
     pub shape: Arc<PodShape>,
     /// Its volumes, as far as they constrain placement.
     pub volumes: Vec<PodVolume>,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What decisions are made from. Everything heavy is behind `Arc`: a copy costs a few pointers per node and pool.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The texts behind every id in the snapshot.
+    /// The interner of every id in the snapshot.
     pub interner: Arc<Interner>,
     /// Machines, by name.
     pub nodes: Vec<Arc<Node>>,
@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub pools: Vec<Arc<NodePool>>,
     /// Provisionable pods (SCH-008), sorted by namespace and name; invalid ones have `faults`.
     pub pending: Vec<Arc<Pod>>,
-    /// Pods that kube-scheduler has not looked at yet (SCH-008), sorted by namespace and name. A pass for pending pods plans them as well
+    /// Pods that kube-scheduler has not tried yet (SCH-008), sorted by namespace and name. A pass for pending pods plans them as well
     /// (deviation at SCH-008).
     pub untried: Vec<Arc<Pod>>,
     /// DaemonSets, by namespace and name.

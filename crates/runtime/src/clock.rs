@@ -1,6 +1,6 @@
 //! The one source of wall time.
 //!
-//! Durations come from tokio's time; only what must be compared with timestamps in the API comes from here. In a
+//! Durations come from tokio's time; only times that are compared with timestamps of the API are read here. In a
 //! simulation the clock is a start instant plus the runtime's (virtual) elapsed time plus jumps made on purpose.
 //!
 //! Ages are computed from timestamps the API server writes. So where the machine's clock differs much from the server's, the server's
@@ -162,7 +162,7 @@ impl Clock {
                     tokio::time::sleep(left.min(SYSTEM_RECHECK)).await;
                 }
                 Source::Simulated(sim) => {
-                    // Registered before the look at the clock, so a jump in between is not missed.
+                    // Registered before the clock is read, so a jump in between is not missed.
                     let jumped = sim.jumped.notified();
                     let left = self.until(at);
                     if left.is_zero() {

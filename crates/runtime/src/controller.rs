@@ -18,8 +18,8 @@ use crate::queue::{Key, Queue};
 use crate::random::{Rng, Seed};
 use crate::shutdown::panic_text;
 
-/// How long running reconciliations may go on after the loop was asked to stop. Anything they leave undone is taken up
-/// again after the restart, so this only spares needless repetition.
+/// How long running reconciliations may continue after the loop was asked to stop. Unfinished work is
+/// repeated after the restart, so this only saves needless repetition.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What should happen to a key after a reconciliation without error.
@@ -41,7 +41,7 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// An error that repeating cannot cure: it is logged and counted, and the key waits for the next change.
+    /// An error that a retry cannot fix: it is logged and counted, and the key waits for the next change.
     pub fn terminal(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self {
             error: error.into(),
@@ -70,7 +70,7 @@ impl ReconcileError {
         std::iter::successors(Some(first), |error: &&(dyn StdError + 'static)| (*error).source())
     }
 
-    /// Whether repeating cannot cure it.
+    /// Whether a retry cannot fix it.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -151,7 +151,7 @@ impl Controller {
         self
     }
 
-    /// Where reconcile IDs come from.
+    /// Sets the generator of reconcile IDs.
     #[must_use]
     pub fn rng(mut self, rng: &Rng) -> Self {
         self.rng = rng.clone();
@@ -291,7 +291,7 @@ impl<K: Key> RunningTasks<K> {
                 self.queue.add_rate_limited(key.clone());
                 ReconcileResult::Requeue
             }
-            // Somebody else wrote first: look again, without noise (OPS-105).
+            // Another writer was first: retry without an error in the log (OPS-105).
             Err(error) if error.is_conflict() => {
                 self.queue.add_rate_limited(key.clone());
                 ReconcileResult::Requeue
@@ -482,7 +482,7 @@ mod tests {
                 async move {
                     let now = state.0.fetch_add(1, Ordering::SeqCst) + 1;
                     state.1.fetch_max(now, Ordering::SeqCst);
-                    // A live event for the very key that is being worked on: it must come again.
+                    // A live event for the key that is being reconciled: the key must be reconciled again.
                     if state.2.load(Ordering::SeqCst) < 20 {
                         queue.add(key);
                     }

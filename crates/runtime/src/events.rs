@@ -22,7 +22,7 @@ use crate::client::{ApiErrorKind, describe};
 use crate::clock::Clock;
 use crate::random::Rng;
 
-/// The component Events come from (OPS-181). Dashboards and scripts filter by it.
+/// The reporting component of Events (OPS-181). Dashboards and scripts filter by it.
 const COMPONENT: &str = "karpenter";
 /// How long the same Event is dropped when it does not say otherwise (OPS-182).
 const DEDUPE: Duration = Duration::from_secs(120);
@@ -131,7 +131,7 @@ struct Dedupe {
 }
 
 impl Recorder {
-    /// A recorder and the end its Events come out of: give that to [`write_events`], or read it in a test.
+    /// A recorder and the receiver of its Events: pass that to [`write_events`], or read it in a test.
     pub fn new() -> (Self, mpsc::Receiver<Event>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         // OPS-183

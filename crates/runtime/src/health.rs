@@ -93,7 +93,7 @@ impl Default for SyncGate {
 }
 
 impl SyncGate {
-    /// A gate nobody has to pass.
+    /// A gate without conditions.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(BTreeSet::new())))
     }

@@ -68,7 +68,7 @@ impl ElectionConfig {
 /// Why leadership ended without being given up, or could not be sought.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaderError {
-    /// The lease was not renewed in time or somebody else holds it. The process must end (OPS-050).
+    /// The lease was not renewed in time or another process holds it. This process must end (OPS-050).
     #[error("leader election lost")]
     Lost,
     /// No namespace for the lease.
@@ -232,7 +232,7 @@ impl Elector {
             match self.decide() {
                 Step::Renew if self.write(self.call_time()).await => pause = self.config.retry_period,
                 Step::Renew => {
-                    // The write may have failed because the lease changed: look what it is now.
+                    // The write may have failed because the lease changed: read it again.
                     if let Some(slowpath) = &self.slowpath {
                         slowpath.inc(&[&self.config.name]);
                     }

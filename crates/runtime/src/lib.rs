@@ -1,7 +1,7 @@
-//! What every controller needs around its decisions: time, queues, the way to the Kubernetes API, and how it is
-//! observed. No decision is made here.
+//! What every controller needs around its decisions: time, queues, the Kubernetes client, events, metrics and logs.
+//! No decision is made here.
 //!
-//! In come options, requests to reconcile and watch events; out go calls of reconcilers, API requests, Kubernetes
+//! The input is options, requests to reconcile and watch events; the output is calls of reconcilers, API requests, Kubernetes
 //! Events, metrics, probes and log lines. Durations are tokio's, wall time comes from one [`Clock`], and randomness
 //! from one [`Seed`], so everything here runs unchanged under virtual time.
 

@@ -65,7 +65,7 @@ pub struct MetricDef {
     pub kind: MetricKind,
     /// Label names in order.
     pub labels: &'static [&'static str],
-    /// Labels that depend on the provider; they come after `labels`.
+    /// Labels that depend on the provider; they follow `labels`.
     pub extra: ExtraLabels,
     /// Help text.
     pub help: &'static str,

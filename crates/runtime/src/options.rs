@@ -1,5 +1,5 @@
 //! The options of the controller: flags, environment variables and defaults, as upstream reads them (sections 1 and 2 of
-//! `docs/behaviour/operations.md`). Pure: arguments and environment come in, options or a message come out.
+//! `docs/behaviour/operations.md`). Pure: the input is arguments and environment, the output is options or a message.
 
 mod definitions;
 mod gates;
@@ -60,7 +60,7 @@ pub struct Options {
     pub log_error_output_paths: String,
     /// The longest a batch of pods may grow (OPS-018).
     pub batch_max_duration: Duration,
-    /// A batch ends when no pod came for this long (OPS-019).
+    /// A batch ends when no pod was added for this long (OPS-019).
     pub batch_idle_duration: Duration,
     /// How preferences of pods count (OPS-020).
     pub preference_policy: PreferencePolicy,

@@ -1,4 +1,4 @@
-//! The loops a cloud provider brings along, which run while this process leads.
+//! The loops of a cloud provider, which run while this process leads.
 
 use crate::shutdown::CancellationToken;
 use futures::future::BoxFuture;
@@ -8,19 +8,19 @@ use std::sync::Arc;
 /// A change in the cluster that a provider's own controllers may act on. When leadership begins, every object is announced once.
 #[derive(Clone, Copy, Debug)]
 pub enum ProviderNews<'a> {
-    /// A node class of the provider came, changed or went.
+    /// A node class of the provider was created, changed or deleted.
     Class {
         /// Its name.
         name: &'a str,
     },
-    /// A NodeClaim of the provider came, changed or went.
+    /// A NodeClaim of the provider was created, changed or deleted.
     Claim {
         /// The claim as it is, or as it was last.
         claim: &'a NodeClaim,
         /// Whether it is gone.
         gone: bool,
     },
-    /// A Node came or was registered.
+    /// A Node was created or registered.
     Registered {
         /// Its name.
         node: &'a str,

@@ -1,4 +1,4 @@
-//! A keyed work queue: which object to look at next.
+//! A keyed work queue: which object to reconcile next.
 //!
 //! Each key waits at most once, is worked on by at most one worker at a time, and is never lost: a key that arrives
 //! while it is being worked on is handed out again afterwards. Failures delay a key by its own exponential back-off
@@ -297,7 +297,7 @@ impl<K: Key> Queue<K> {
         }
     }
 
-    /// Says that work on a key has ended; if it was added meanwhile it goes back in line now.
+    /// Ends the work on a key. If the key was added meanwhile, it is queued again now.
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         let Some(entry) = state.entries.get_mut(key) else {

@@ -19,7 +19,7 @@ pub(crate) struct RawObject {
     text: Box<RawValue>,
     /// Read when it is first asked for, which for the objects of a list is never.
     identity: OnceLock<Box<ObjectMeta>>,
-    /// What a caller made of the metadata.
+    /// The metadata as a caller changed it.
     changed: Option<Box<ObjectMeta>>,
 }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 /// An object, or the identity of one that cannot be decoded.
 ///
 /// Unlike [`kube::core::DeserializeGuard`] it reads the object from its text and not from a tree, which a watch of a large cluster spends
-/// most of its time on. For that it has to come as JSON, and in a watch event after the event's type, as API servers write it.
+/// most of its time on. For that it has to be JSON, and in a watch event follow the event's type, as API servers write it.
 #[derive(Clone, Debug)]
 pub struct Readable<K>(pub Result<K, Unreadable>);
 

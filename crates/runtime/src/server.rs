@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
-/// How long open requests may go on after the end was asked for.
+/// How long open requests may continue after the shutdown was requested.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// What profiling asks for and this build cannot give.

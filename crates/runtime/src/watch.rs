@@ -1,6 +1,6 @@
 //! A watch that does not give up: it lists, follows, and lists again when it must, delivering objects by value.
 //!
-//! Between [`WatchEvent::InitStart`] and [`WatchEvent::InitDone`] comes the whole set; what was known before and is
+//! Between [`WatchEvent::InitStart`] and [`WatchEvent::InitDone`] the whole set is delivered; an object that was known before and is
 //! not in it is gone. A start that is interrupted is followed by another [`WatchEvent::InitStart`], so a receiver
 //! keeps its old set until `InitDone` and throws a half-filled one away.
 
@@ -27,7 +27,7 @@ use crate::readable::{Readable, Unreadable};
 
 /// A streamed list without an object for this long: the server is taken not to know the feature.
 const STREAMED_START_SILENCE_MAX: Duration = Duration::from_secs(30);
-/// A streamed list that takes longer has lost its final bookmark: changes go on coming, and it would never be complete.
+/// A streamed list that takes longer has lost its final bookmark: changes still arrive, but it would never be complete.
 const STREAMED_START_MAX: Duration = Duration::from_secs(60);
 
 /// So many answers in a row that a kind is unknown prove it: a server that has just started may not know all its kinds yet.
@@ -136,10 +136,10 @@ impl WatchOptions {
     }
 }
 
-/// Why a watch ended although nobody stopped it.
+/// Why a watch ended although it was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The first complete set did not come in time.
+    /// The first complete set was not delivered in time.
     #[error("{kind} could not be listed within {seconds} s, check the CRDs and the permissions: {last}")]
     NotSynced {
         /// The kind watched.
@@ -231,7 +231,7 @@ struct Watch {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing has come since the last start.
+    /// Nothing was delivered since the last start.
     Starting,
     /// Between the marks.
     Filling {
@@ -298,7 +298,7 @@ impl Watch {
         }
     }
 
-    /// The first of the times at which something must happen although nothing came.
+    /// The first of the times at which the watch must act although nothing was delivered.
     fn deadline(&self) -> Option<(Instant, Deadline)> {
         let silent = Instant::now() + STREAMED_START_SILENCE_MAX;
         let silence = match self.phase {
@@ -315,7 +315,7 @@ impl Watch {
             .min_by_key(|(at, _)| *at)
     }
 
-    /// Notes how far the watch is with this event.
+    /// Records the progress of the watch with this event.
     fn note(&mut self, event: &Event<RawObject>) {
         match event {
             Event::Init => self.phase = Phase::Filling { since: Instant::now() },
@@ -362,7 +362,7 @@ impl Watch {
             .map_or(0, |_| self.failures);
         self.failures = before.saturating_add(1);
         if self.failures == 1 && kind_of(error) == Some(ApiErrorKind::Gone) {
-            // Ordinary after a pause; the list that follows is the cure.
+            // Ordinary after a pause; the list that follows repairs it.
             return Ok(());
         }
         let wait = self.rng.jitter(self.options.backoff.delay(self.failures), 0.5);

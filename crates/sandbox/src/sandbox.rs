@@ -245,7 +245,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Ends the actors and waits for them. The API server and its clients go on.
+    /// Ends the actors and waits for them. The API server and its clients stay usable.
     pub async fn stop(self) -> ApiServer {
         self.shutdown.cancel();
         self.actors.ended().await;

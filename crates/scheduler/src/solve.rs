@@ -23,7 +23,7 @@ fn prepare(request: &Request<'_>, options: &Options) -> Prepared {
 }
 
 /// Returns why each pool and each existing node refuses one pod of the request, given the placements of the others. Nodes and pools that
-/// would take the pod are left out. Nodes come first in the order they are tried, then nodes that take no pods, then pools, then pools that
+/// would take the pod are left out. Nodes are listed first in the order they are tried, then nodes that take no pods, then pools, then pools that
 /// take no part. A pod that [`solve`] leaves over is explained by that same plan. Returns nothing for an invalid pod and for one that is
 /// not in the request.
 pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refusal> {

@@ -210,7 +210,7 @@ impl Cluster {
         self.snapshot.pending.push(Arc::new(pod));
     }
 
-    /// Adds a pod that kube-scheduler has not looked at and that asks for so many milli-cores.
+    /// Adds an untried pod that requests `cpu` milli-cores.
     pub fn untried(&mut self, name: &str, cpu: i64) {
         let pod = self.pod(name, cpu);
         self.snapshot.untried.push(Arc::new(pod));
@@ -350,7 +350,7 @@ impl Asked {
         }
     }
 
-    /// Looks at a cluster's consolidation and the candidates it may choose from.
+    /// Calls `look` with the consolidation of a cluster and the candidates it may choose from.
     pub fn with<T>(&self, cluster: &Cluster, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
         let free = cluster.free();
         let balance = Balance::new(&cluster.snapshot, &free);

@@ -1,4 +1,4 @@
-//! The generator of pseudo-random numbers behind every random cluster and the reference workload.
+//! The generator of pseudo-random numbers for random clusters and the reference workload.
 
 /// SplitMix64: the same seed draws the same numbers on every machine.
 #[derive(Clone, Debug)]

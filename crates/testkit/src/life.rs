@@ -70,7 +70,7 @@ pub struct Life {
     workload: Workload,
 }
 
-/// Pods that come and go, the same ones whatever the machines are.
+/// Pods that are created and end at times that do not depend on the machines.
 #[derive(Debug)]
 struct Workload {
     draw: Draw,
@@ -97,7 +97,7 @@ impl Workload {
         self.ends.insert(name.to_owned(), self.minutes + lives);
     }
 
-    /// The pods that end in the next minute, and those that come.
+    /// The pods that end in the next minute, and those that are created.
     fn minute(&mut self) -> (BTreeSet<String>, Vec<(String, i64)>) {
         self.minutes += 1;
         let ended = self.ends.extract_if(.., |_, at| *at <= self.minutes);
@@ -198,7 +198,7 @@ impl Life {
         (snapshot, commands)
     }
 
-    /// Lets pods end and come as they do in an hour with a busy half and a quiet one. It does not depend on where pods are.
+    /// Lets pods end and be created as they do in an hour with a busy half and a quiet one. It does not depend on where pods are.
     pub fn churn(&mut self) {
         let (ended, new) = self.workload.minute();
         for machine in &mut self.machines {

@@ -1,6 +1,6 @@
 //! Cron schedules of disruption budgets, in UTC.
 //!
-//! In comes the five-field text (or an `@` descriptor), out comes the next time it names. The grammar and the texts of its
+//! The input is the five-field text (or an `@` descriptor), the output is the next time it names. The grammar and the texts of its
 //! errors are those users know from Karpenter's budgets (DEP-071, API-206): `?` is `*`, `N/step` runs to the maximum, names
 //! are case-insensitive, and a day matches both day fields, or either when both are restricted.
 
@@ -12,7 +12,7 @@ use jiff::tz::Offset;
 
 use crate::duration::{DurationError, GoDuration};
 
-/// How far ahead a hit is looked for; a date like 30 February never comes.
+/// How far ahead a hit is searched; a date like 30 February does not exist.
 const YEARS_AHEAD_MAX: i16 = 5;
 /// Marks a field that was left open, which matters to how the two day fields combine.
 const OPEN: u64 = 1 << 63;
@@ -299,7 +299,7 @@ impl CronSchedule {
     }
 
     /// Whether a window of `duration` that opens at every hit is open at `now`: some hit lies in `(now - duration, now]`
-    /// (API-207). A hit exactly `duration` ago no longer counts, one exactly now does (DIS-077). `None` for a schedule that never comes.
+    /// (API-207). A hit exactly `duration` ago no longer counts, one exactly now does (DIS-077). `None` for a schedule without any date.
     pub fn window_active(&self, now: Timestamp, duration: GoDuration) -> Option<bool> {
         let from = now.checked_sub(duration.to_signed()).unwrap_or(Timestamp::MIN);
         self.next_after(from).map(|hit| hit <= now)

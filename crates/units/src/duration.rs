@@ -37,7 +37,7 @@ pub enum DurationError {
     UnknownUnit {
         /// The text as given.
         text: String,
-        /// What stood where a unit is expected.
+        /// The text in place of a unit.
         unit: String,
     },
     /// More than 64 bits of nanoseconds.

@@ -1,6 +1,6 @@
 //! Kubernetes quantities: exact decimal numbers with a unit suffix, such as `250m`, `1.5Gi` or `1e3`.
 //!
-//! In comes text or a JSON number, out go exact comparisons, sums and whole numbers in a fixed unit. A quantity remembers
+//! The input is text or a JSON number, the output is exact comparisons, sums and whole numbers in a fixed unit. A quantity remembers
 //! how it was written, so that an object read and written again is the same object (API-052, LIF-080).
 //!
 //! The value is kept as a count of 10⁻⁹ units in an `i128`. Kubernetes itself rounds anything finer up to that step, so
@@ -112,7 +112,7 @@ pub enum QuantityError {
     },
 }
 
-/// How the quantity stood in the object it came from.
+/// How the quantity was written in its object.
 #[derive(Clone, Debug, Default)]
 enum Written {
     /// Computed, or written canonically: the canonical form is what goes out.

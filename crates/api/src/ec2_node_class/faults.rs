@@ -1,4 +1,4 @@
-//! Mistakes in a spec that the schema lets pass: rules of the schema that look at one term where all must obey, objects from before a rule
+//! Mistakes in a spec that the schema lets pass: rules of the schema that check one term where all must obey, objects from before a rule
 //! existed, and texts that no quantity or percentage is.
 
 use super::spec::EC2NodeClassSpec;

@@ -217,7 +217,7 @@ fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-/// Validates the spec of a pod or template that stands at `path`.
+/// Validates the spec of a pod or template at `path`.
 pub(crate) fn validate_spec(path: &str, spec: &Value, checks: &mut Checks) {
     if json::items(spec, &["containers"]).is_empty() {
         checks.required(&format!("{path}.containers"));

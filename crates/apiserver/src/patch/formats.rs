@@ -9,7 +9,7 @@ use crate::schema::builtin;
 /// The number of operations one JSON patch may have, as in the real server.
 const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
 
-/// Group, version and kind of the object at hand.
+/// Group, version and kind of the patched object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gvk {
     /// The API group, empty for the core group.

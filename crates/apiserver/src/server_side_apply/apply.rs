@@ -72,7 +72,7 @@ pub(crate) struct Writer<'a> {
 }
 
 /// Merges what `writer` applies into the live object; fields it applied before and no longer does are removed unless
-/// somebody else owns them. Without `force`, a field that another manager owns with another value is a conflict.
+/// another manager owns them. Without `force`, a field that another manager owns with another value is a conflict.
 pub(crate) fn server_side_apply(
     live: Option<&Value>,
     applied: &Value,
@@ -156,7 +156,7 @@ fn client_side_applied(live: &Value, manager: &str, root: merge_schema::MergeNod
 /// The `managedFields` of `new` after an ordinary write (create, update, patch) changed `old` into it. Returns `new` with
 /// updated `managedFields`; the caller stores it.
 ///
-/// A caller that wants to save memory may skip this for objects nobody ever applied to ([`was_applied`]): the first apply
+/// A caller that wants to save memory may skip this for objects without a server-side apply ([`was_applied`]): the first apply
 /// then gives the ownership of all fields to one manager, as the real server does.
 pub(crate) fn track_update(
     old: Option<&Value>,
@@ -205,7 +205,7 @@ pub(crate) fn track_update(
     new
 }
 
-/// Whether somebody has used server-side apply on this object.
+/// Whether server-side apply was ever used on this object.
 pub(crate) fn was_applied(object: &Value) -> bool {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     entries.is_some_and(|e| {

@@ -36,10 +36,10 @@ pub(crate) struct State {
     history_max: usize,
     live: FxHashMap<Uid, ObjectRef>,
     dependents: FxHashMap<Uid, BTreeSet<ObjectRef>>,
-    /// What garbage collection still has to look at; empty between requests.
+    /// The tasks that garbage collection still has to do; empty between requests.
     pub(crate) gc: VecDeque<GarbageTask>,
     pub(crate) collects_garbage: bool,
-    /// Time of the request at hand.
+    /// Time of the current request.
     pub(crate) now: Timestamp,
     /// Events by the time of their last write, oldest first.
     pub(super) expiring: VecDeque<(Timestamp, ObjectRef, u64)>,
@@ -47,7 +47,7 @@ pub(crate) struct State {
     recent: Recent,
     pub(crate) log: Option<Log>,
     pub(crate) observer: Option<Observer>,
-    /// The OpenAPI documents, once somebody asked for them.
+    /// The OpenAPI documents, built on the first request.
     pub(crate) documents: Option<Documents>,
 }
 
@@ -263,7 +263,7 @@ impl State {
         self.live.remove(&object.uid);
     }
 
-    /// Removes the events nobody has written to for [`EVENT_LIFE`].
+    /// Removes the events that were not written to for [`EVENT_LIFE`].
     pub(crate) fn expire_events(&mut self) {
         while let Some((written, _, _)) = self.expiring.front()
             && self.now.duration_since(*written) >= EVENT_LIFE

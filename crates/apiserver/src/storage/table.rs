@@ -105,7 +105,7 @@ impl Table {
         self.objects.remove(key)
     }
 
-    /// Drops the history up to `version`: whoever needs it gets 410.
+    /// Drops the history up to `version`: watches that need it get 410.
     pub(crate) fn compact(&mut self, version: u64) {
         self.history.clear();
         self.compacted = version;

@@ -9,7 +9,7 @@ use crate::registry::converted;
 use crate::state::State;
 use crate::write::{Part, WriteRequest, WriteResult};
 
-/// A patch as it came in.
+/// A patch as the client sent it.
 #[derive(Debug)]
 pub(crate) enum PatchBody {
     Json(Value),

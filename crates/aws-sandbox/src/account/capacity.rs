@@ -102,7 +102,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// How many more instances fit into a pool in which so many run. Zero comes with the code of the refusal.
+    /// How many more instances fit into a pool in which so many run. Instead of zero, the error is the code of the refusal.
     pub(super) fn room(&self, pool: &Pool, running: &BTreeMap<Pool, u32>) -> Result<u32, &str> {
         let Some(rule) = self.rules.iter().find(|rule| rule.is_about(pool)) else {
             return Ok(u32::MAX);

@@ -32,7 +32,7 @@ pub struct Override {
     pub subnet_id: Option<String>,
     /// Image.
     pub image_id: Option<String>,
-    /// Priority; the lowest number comes first.
+    /// Priority; the lowest number is tried first.
     pub priority: Option<f64>,
 }
 
@@ -229,7 +229,7 @@ impl Account {
             (Some(a), Some(b)) => a.cmp(&b),
             (a, b) => b.is_some().cmp(&a.is_some()),
         };
-        // An override without priority comes last.
+        // An override without priority is tried last.
         let by_priority = |a: &Way, b: &Way| {
             let priority = |way: &Way| way.used.priority.unwrap_or(f64::INFINITY);
             priority(a).total_cmp(&priority(b))

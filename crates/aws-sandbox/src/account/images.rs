@@ -38,7 +38,7 @@ pub struct Image {
 const EKS_OWNER: &str = "602401143452";
 /// Stands for the version in names of parameters.
 const RELEASE_MARK: &str = "RELEASE";
-/// How long ago a release came out that somebody asks for by its version.
+/// The age of a release that is requested by its version.
 const RELEASED_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 30);
 
 /// Whether a text can be the version of a release: `v` and a day, or for Bottlerocket three numbers.

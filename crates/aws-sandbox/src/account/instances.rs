@@ -59,7 +59,7 @@ impl InstanceState {
 pub struct MaintenanceEvent {
     /// EC2's code, such as `instance-retirement`.
     pub code: String,
-    /// What it is; begins with `[Completed]` once it is over.
+    /// What it is; begins with `[Completed]` once the event has ended.
     pub description: String,
     /// When it begins at the earliest.
     pub not_before: Timestamp,

@@ -31,7 +31,7 @@ fn not_supported(message: String) -> Refusal {
 }
 
 impl Account {
-    /// Checks a launch, before anybody asks for capacity. `zone` and `subnet` are those of a fleet's override.
+    /// Checks a launch, before capacity is requested. `zone` and `subnet` are those of a fleet's override.
     pub(super) fn launchable(
         &self,
         data: &LaunchData,

@@ -109,7 +109,7 @@ pub struct Account {
     pub images: Vec<Image>,
     /// SSM parameters.
     pub parameters: BTreeMap<String, String>,
-    /// Cluster version for which every release of images exists once somebody asks for it by its version; none if not given.
+    /// The cluster version for which every release of images exists once it is requested by its version; none if not given.
     pub every_release_of: Option<String>,
     /// Names of roles.
     pub roles: BTreeSet<String>,
@@ -137,7 +137,7 @@ pub struct Account {
     pub calls: Vec<Call>,
     /// Whether calls are recorded.
     pub records_calls: bool,
-    /// How many changes there were that somebody may wait for.
+    /// How many changes there were that a call may wait for.
     pub(crate) changes: u64,
     seed: Seed,
     ids: Ids,

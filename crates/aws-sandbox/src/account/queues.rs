@@ -19,14 +19,14 @@ pub struct QueuedMessage {
     pub received: u32,
 }
 
-/// A queue. Messages are received at least once: one that is not deleted comes back.
+/// A queue. Messages are received at least once: one that is not deleted is received again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Messages in the order of their coming.
     pub messages: Vec<QueuedMessage>,
     /// How long events take on their way to the queue.
     pub delay: SignedDuration,
-    /// Whether every event comes twice.
+    /// Whether every event is sent twice.
     pub twice: bool,
     sent: u64,
 }

@@ -1,4 +1,4 @@
-//! What happens to instances from outside, and the events of EventBridge that tell of it.
+//! Changes of instances that no call of Kerf causes, such as interruptions, and the EventBridge events about them.
 
 use super::Account;
 use super::capacity::Purchase;
@@ -25,7 +25,7 @@ pub enum Signal {
     ReservationReclaim,
     /// EC2 schedules the retirement of the instance.
     Retirement,
-    /// The maintenance of the instance is over. EC2 goes on listing it.
+    /// The maintenance of the instance has ended. EC2 still lists it.
     MaintenanceOver,
     /// The check of the instance fails from now on.
     InstanceImpaired,
@@ -33,9 +33,9 @@ pub enum Signal {
     SystemImpaired,
     /// Its checks pass again.
     Recovered,
-    /// Somebody stops it.
+    /// A user stops it.
     Stopped,
-    /// Somebody ends it.
+    /// A user terminates it.
     Terminated,
 }
 
@@ -109,7 +109,7 @@ impl Account {
         }
     }
 
-    /// Lets everything happen that is due: instances change their state, and events tell of it. Every call begins with it.
+    /// Applies all changes that are due: instances change their state, and events are sent. Every call begins with it.
     pub fn advance(&mut self, now: Timestamp) {
         self.end_blocks(now);
         self.end_reservations(now);

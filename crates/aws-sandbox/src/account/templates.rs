@@ -80,7 +80,7 @@ fn no_template(name: &str) -> Refusal {
     Refusal::new("InvalidLaunchTemplateName.NotFoundException", message)
 }
 
-/// EC2 looks at user data when it is given, not when an instance boots.
+/// EC2 checks user data when it is given, not when an instance boots.
 pub(super) fn check_user_data(text: &str) -> Answer<Vec<u8>> {
     use base64::Engine as _;
     let decoded = base64::engine::general_purpose::STANDARD.decode(text);

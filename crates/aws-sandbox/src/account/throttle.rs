@@ -32,7 +32,7 @@ impl CallKind {
     }
 }
 
-/// A bucket: so many calls come back each second, and so many fit.
+/// A token bucket: how many calls are added each second, and how many it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Calls for each second.

@@ -1,4 +1,4 @@
-//! What user data tells a machine: which cluster it joins, and how its kubelet starts.
+//! Reads from user data which cluster a machine joins, and how its kubelet starts.
 
 use super::{bottlerocket, nodeadm, scripts};
 use kerf_api::ec2_node_class::{AmiFamily, KubeletConfiguration};

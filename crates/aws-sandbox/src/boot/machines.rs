@@ -1,5 +1,5 @@
-//! Keeps the Nodes of a cluster like the instances of an account: kubelets register, stop and come back, and the cloud's controller takes
-//! away Nodes whose instance has ended.
+//! Keeps the Nodes of a cluster like the instances of an account: kubelets register, stop and start again, and the cloud's controller
+//! removes Nodes whose instance has ended.
 
 use super::bootstrap::{BootError, read_user_data};
 use super::node::node;

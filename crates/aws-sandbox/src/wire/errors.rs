@@ -21,7 +21,7 @@ pub(super) fn refused(service: Service, refusal: &Refusal, now: Timestamp) -> Wi
             WireAnswer::json(&json!({"message": message})).with_header("x-amzn-errortype", code)
         }
     };
-    // The time tells SDKs how far their clock is off.
+    // SDKs compute from the time by how much their clock is wrong.
     let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     answer.with_status(refusal.status).with_header("date", date)
 }
@@ -78,7 +78,7 @@ pub(super) fn unknown_action(service: Service, action: &str) -> Refusal {
     }
 }
 
-/// The error of a caller whom the account does not know.
+/// The error of a caller that the account does not know.
 pub(super) fn unknown_caller(service: Service) -> Refusal {
     match service {
         Service::Ec2 => {

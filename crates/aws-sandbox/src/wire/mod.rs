@@ -21,7 +21,7 @@ use params::Params;
 use request::Service;
 use std::collections::BTreeMap;
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// An answer.
@@ -37,7 +37,7 @@ pub(crate) enum Attempt {
     First,
     /// Again, because something changed.
     Again,
-    /// For the last time: the wait is over.
+    /// For the last time: the wait has ended.
     Last,
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a class that waits for claims is looked at again; the end of a claim is a reason to look earlier.
+/// The time after which a class that waits for claims is reconciled again; the end of a claim reconciles it earlier.
 const WAIT: Duration = Duration::from_secs(600);
 
 /// Ends classes.

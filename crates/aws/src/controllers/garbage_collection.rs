@@ -34,7 +34,7 @@ impl InstanceGarbage {
         }
     }
 
-    /// Removes instances that no claim owns, and their Nodes. Returns when to look again.
+    /// Removes instances that no claim owns, and their Nodes. Returns the time until the next round.
     pub async fn reconcile(&self) -> Result<Duration, ReconcileError> {
         // Instances first: a claim that is made meanwhile is listed then.
         let instances = self.cloud.instances.list().await?;

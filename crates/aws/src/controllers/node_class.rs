@@ -305,7 +305,7 @@ fn span(span: SignedDuration) -> Duration {
 /// Topic, whether it is ready, reason and message.
 type TopicFinding = (ConditionType, bool, Cow<'static, str>, String);
 
-/// The finding of a look-up that gave so many things.
+/// The finding of a look-up with `count` results.
 fn judged(kind: ConditionType, count: usize, missing: &str, pass: &mut Pass) -> TopicFinding {
     let found = finding(kind, count);
     pass.again(span(found.again_after));

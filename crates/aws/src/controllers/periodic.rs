@@ -1,4 +1,4 @@
-//! The controllers that run when their time has come (section 32 of `docs/behaviour/aws.md`).
+//! The controllers that run periodically (section 32 of `docs/behaviour/aws.md`).
 
 use super::loops::AwsLoops;
 use super::{
@@ -122,7 +122,7 @@ async fn offerings(cloud: Arc<AwsCloud>) -> Passed {
     Ok(MINUTE_PERIOD)
 }
 
-/// Lets offerings be tried again whose time is over (AWS-424).
+/// Removes the marks of unavailable offerings that have expired (AWS-424).
 async fn unavailable(cloud: Arc<AwsCloud>) -> Passed {
     let now = cloud.clock.now();
     cloud.market.unavailable().sweep(now);

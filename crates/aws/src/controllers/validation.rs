@@ -55,7 +55,7 @@ impl ValidationFinding {
         }
     }
 
-    /// The class cannot be used until somebody changes it.
+    /// The class cannot be used until it is changed.
     fn terminal((reason, message): KubeletProblem) -> Self {
         Self {
             error: Some(message.clone()),

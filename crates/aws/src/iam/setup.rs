@@ -1,4 +1,4 @@
-//! What an account needs for a controller: its role with the policies, who may take the role, the role of the nodes, the interruption queue
+//! What an account needs for a controller: its role with policies and trust, the role of the nodes, the interruption queue
 //! and the EventBridge rules that fill it.
 
 use super::statements::{PolicyPart, PolicyScope};
@@ -55,7 +55,7 @@ pub struct ScopeError {
     pub what: &'static str,
     /// The value.
     pub value: String,
-    /// What it must look like.
+    /// The expected value.
     pub expected: String,
 }
 
@@ -159,7 +159,7 @@ impl Setup<'_> {
         format!("KerfController{}-{}", part.name(), self.scope.cluster)
     }
 
-    /// Who may take the role of the controller: its ServiceAccount, and nobody else.
+    /// The trust policy of the controller's role: only its ServiceAccount may assume it.
     pub fn trust(&self) -> Value {
         let scope = &self.scope;
         let statement = match self.identity {

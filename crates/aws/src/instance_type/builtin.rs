@@ -1,4 +1,4 @@
-//! The built-in descriptions: public facts about instance types and their limits, for decisions without AWS at hand.
+//! The built-in descriptions: public facts about instance types and their limits, for decisions without a call of AWS.
 //!
 //! What the public tables do not say is assumed: every type can be bought on demand and as spot, has ENA, and can be in any placement group.
 

@@ -63,10 +63,10 @@ const EVENT_CODES: [&str; 5] = [
     "instance-retirement",
     "instance-stop",
 ];
-/// How the description of an event begins that is over. EC2 goes on listing it for about a week.
+/// The prefixes of the descriptions of events that have ended. EC2 lists them for about another week.
 const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
 
-/// Whether a maintenance event is one that counts, and is still to come.
+/// Whether a maintenance event is one that counts, and has not ended.
 pub fn is_event_due(code: &str, description: &str) -> bool {
     EVENT_CODES.contains(&code) && !OVER.iter().any(|over| description.starts_with(over))
 }

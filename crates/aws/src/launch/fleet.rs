@@ -20,7 +20,7 @@ pub struct FleetOverride {
     pub subnet_id: Option<String>,
     /// Image.
     pub image_id: String,
-    /// The price, which counts as priority where the allocation strategy looks at it.
+    /// The price, which counts as priority where the allocation strategy uses priorities.
     pub priority: Price,
 }
 

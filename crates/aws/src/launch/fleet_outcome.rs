@@ -1,4 +1,4 @@
-//! What came of a CreateFleet call: an instance, or the error of the claim (AWS-255).
+//! The outcome of a CreateFleet call: an instance, or the error of the claim (AWS-255).
 
 use super::fleet_errors::FleetError;
 use crate::errors::{ApiError, classify};

@@ -38,7 +38,7 @@ impl ParameterStore {
         }
     }
 
-    /// Reads a parameter that is not known, while the caller sees to it that no other call is made.
+    /// Reads a parameter that is not cached. The caller makes sure that no other call runs at the same time.
     async fn read(&self, name: &str, is_mutable: bool, ttl: Duration) -> CallResult<String> {
         if let Some(known) = self.known.get(name) {
             return Ok(known.value);

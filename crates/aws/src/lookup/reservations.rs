@@ -26,7 +26,7 @@ impl ReservationLookup {
         }
     }
 
-    /// The reservations that the class selects, by id, without those that are over.
+    /// The reservations that the class selects, by id, without those that have ended.
     pub async fn list(&self, class: &EC2NodeClass, now: Timestamp) -> CallResult<Vec<DescribedReservation>> {
         let mut all = Vec::new();
         for query in reservation_queries(&class.spec.capacity_reservation_selector_terms) {

@@ -60,18 +60,18 @@ pub fn condition_types(reserved_capacity: bool) -> Vec<ConditionType> {
     used.collect()
 }
 
-/// What a look-up found: the condition, and when to look again.
+/// The result of a look-up: the condition, and when to repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Whether the topic is ready.
     pub ready: bool,
     /// Reason of a condition that is False.
     pub reason: &'static str,
-    /// When to look again.
+    /// When to repeat the look-up.
     pub again_after: SignedDuration,
 }
 
-/// The finding of a look-up that gave so many things; nothing is found with a zero. Reservations and a class without placement group are
+/// The finding of a look-up with `count` results; zero means that nothing was found. Reservations and a class without placement group are
 /// ready with nothing.
 pub fn finding(kind: ConditionType, count: usize) -> Finding {
     let minute = SignedDuration::from_mins(1);
@@ -114,7 +114,7 @@ pub enum ReadyState {
     Unknown(String),
 }
 
-/// The root condition from the status of each topic: `True`, `False` or `Unknown`, absent for one that was not looked at.
+/// The root condition from the status of each topic: `True`, `False` or `Unknown`, absent for one that was not evaluated.
 pub fn ready(statuses: &[(ConditionType, Option<bool>)]) -> ReadyState {
     let listed = |wanted: Option<bool>, text: &str| {
         let of_status = statuses.iter().filter(|(_, status)| *status == wanted);

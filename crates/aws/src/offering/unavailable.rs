@@ -103,8 +103,8 @@ impl UnavailableOfferings {
         *marked = (*marked).max(until);
     }
 
-    /// Marks an offering that a launch found without capacity. A launch that finds it so again soon after the mark is over doubles the
-    /// time. Launches that were under way when it was marked only extend it.
+    /// Marks an offering that a launch found without capacity. A launch that finds it so again soon after the mark has expired doubles the
+    /// time. Launches that were running when it was marked only extend it.
     pub fn mark_exhausted(&mut self, key: UnavailableKey, now: Timestamp) {
         let length = match self.back_offs.get(&key) {
             Some(known) if known.until > now => known.length,
@@ -136,7 +136,7 @@ impl UnavailableOfferings {
         self.subnets.insert(subnet.to_owned(), Self::until(now));
     }
 
-    /// Removes what is over. Expiry changes sequence numbers as marking does, so that offerings are built anew.
+    /// Removes expired marks. Expiry changes sequence numbers as marking does, so that offerings are built anew.
     pub fn sweep(&mut self, now: Timestamp) {
         self.back_offs.retain(|_, known| known.forgotten() > now);
         let changes = &mut self.type_changes;

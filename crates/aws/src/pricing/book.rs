@@ -13,7 +13,7 @@ pub enum SpotPrices {
     Unknown,
     /// Prices by instance type and zone. What is missing has no price (AWS-499).
     Seen(BTreeMap<String, BTreeMap<String, Price>>),
-    /// Prices made up from the on-demand price, for decisions without AWS at hand.
+    /// Prices modelled from the on-demand price, for decisions without a call of AWS.
     Modelled,
 }
 

@@ -42,11 +42,11 @@ pub struct AwsParts {
     pub client: Client,
     /// Wall time.
     pub clock: Clock,
-    /// Where names of instance profiles come from.
+    /// The generator of names of instance profiles.
     pub rng: Rng,
-    /// The texts behind all ids.
+    /// The interner of all ids.
     pub interner: Arc<Interner>,
-    /// Where is counted.
+    /// The metrics registry.
     pub metrics: Metrics,
     /// Where Kubernetes Events go.
     pub recorder: Recorder,
@@ -68,9 +68,9 @@ pub struct AwsCloud {
     pub client: Client,
     /// Wall time.
     pub clock: Clock,
-    /// The texts behind all ids.
+    /// The interner of all ids.
     pub interner: Arc<Interner>,
-    /// Where is counted.
+    /// The metrics registry.
     pub metrics: AwsMetrics,
     /// Where Kubernetes Events go.
     pub recorder: Recorder,
@@ -104,7 +104,7 @@ pub struct AwsCloud {
     pub(super) kept_memory: KeptMemory,
     /// The name of the claim that each instance was launched for by this process. Its provider id is stored later.
     pub(crate) launched_for: Cache<String, String>,
-    /// Instances that EC2 ended right after their launch, which was said.
+    /// Instances that EC2 ended right after their launch, and whose end was reported.
     pub(super) reported_ends: Cache<String, ()>,
 }
 

@@ -17,7 +17,7 @@ impl AwsCloud {
         let Some(text) = kept_memory(class).filter(|_| self.options.learn_memory) else {
             return;
         };
-        // The lock is held until the memory is there: nobody computes instance types without it.
+        // The lock is held until the memory is read, so that no task computes instance types without it.
         let mut read = self.kept_memory.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = class.name();
         if read.get(name).is_some_and(|known| known == text) {

@@ -124,7 +124,7 @@ fn reservation(types: &[InstanceType], kind: &str, zone: &str, interner: &Intern
 }
 
 impl AwsCloud {
-    /// Launches an instance of one of the types that the claim allows. Labels of the placement group come with it.
+    /// Launches an instance of one of the types that the claim allows. The result has the labels of the placement group.
     pub(super) async fn launch(
         &self,
         claim: &NodeClaim,

@@ -96,7 +96,7 @@ impl Signals {
         for message in messages {
             match self.signal(&message, &owned) {
                 Some(signal) => signals.push(signal),
-                // It concerns nobody here, or can never be read.
+                // It concerns no claim of this cluster, or can never be read.
                 None => needless.push(message.receipt),
             }
         }

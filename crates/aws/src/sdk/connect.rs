@@ -1,4 +1,4 @@
-//! The way to AWS: region, credentials, HTTP client, and the services behind them.
+//! The connection to AWS: region, credentials, HTTP client, and the clients of the services.
 
 use super::call_metrics::CallMetrics;
 use super::ec2::SdkEc2;

@@ -136,7 +136,7 @@ pub(super) fn instance(from: &types::Instance) -> Option<DescribedInstance> {
     })
 }
 
-/// The checks and events of an instance. Each detail of a check is one; events that are over are left out.
+/// The checks and events of an instance. Each detail of a check is one; events that have ended are left out.
 pub(super) fn instance_status(from: &types::InstanceStatus) -> Option<InstanceStatus> {
     let summary = |category, summary: Option<&types::InstanceStatusSummary>| {
         let details = summary.map(types::InstanceStatusSummary::details).unwrap_or_default();

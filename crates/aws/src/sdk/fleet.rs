@@ -1,4 +1,4 @@
-//! Requests that launch, and what comes of them (AWS-075, AWS-076, AWS-244 to AWS-252).
+//! Requests that launch instances, and their answers (AWS-075, AWS-076, AWS-244 to AWS-252).
 
 use super::template::connection_tracking;
 use super::values::{sdk_tags, text};
@@ -154,7 +154,7 @@ fn interface(request: &InterfaceRequest, subnet: &str) -> types::InstanceNetwork
         .build()
 }
 
-/// What a fleet launched, one entry for each instance, and what it tried in vain.
+/// What a fleet launched, one entry for each instance, and the overrides that failed.
 pub(super) fn fleet_answer(answer: &CreateFleetOutput) -> FleetAnswer {
     let instances = answer.instances().iter().flat_map(|one| {
         let used = one.launch_template_and_overrides().and_then(|used| used.overrides());

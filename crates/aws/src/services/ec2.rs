@@ -115,7 +115,7 @@ pub struct InstanceStatus {
 pub struct FleetAnswer {
     /// One entry for each instance.
     pub instances: Vec<FleetOutcome>,
-    /// One entry for each override that was tried in vain.
+    /// One entry for each override that failed.
     pub errors: Vec<FleetError>,
 }
 

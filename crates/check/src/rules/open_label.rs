@@ -10,7 +10,7 @@ pub(crate) struct OpenLabel<'a> {
 }
 
 impl<'a> OpenLabel<'a> {
-    /// A label about which these sources speak. Where there is none the label will be missing.
+    /// A label that these sources constrain. Without a source the label will be missing.
     pub(crate) fn new(sources: impl IntoIterator<Item = Expression<'a>>) -> Self {
         Self {
             sources: sources.into_iter().collect(),
@@ -112,7 +112,7 @@ fn about<'e>(all: &[Expression<'e>], key: &str) -> Vec<Expression<'e>> {
 }
 
 /// Values of every sort that expressions can tell apart: each value they list, integers at, just below and just above each number they
-/// name, the same integers written longer than any listed value, and a text that is no integer and that nobody lists.
+/// name, the same integers written longer than any listed value, and a text that is no integer and that no expression lists.
 fn representatives<'e>(expressions: impl Iterator<Item = &'e Expression<'e>>) -> Vec<String> {
     let (mut texts, mut numbers) = (BTreeSet::new(), BTreeSet::from([0_i64]));
     for expression in expressions {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
     print(args.output, &catalogue, &interner)
 }
 
-/// The class that is asked for; `None` if it cannot be read, which was said.
+/// The requested class, or the default one; `None` if it cannot be read. Prints the errors.
 fn read_class(args: &CatalogueArgs) -> Option<EC2NodeClass> {
     let Some(path) = &args.nodeclass else {
         return Some(default_class());

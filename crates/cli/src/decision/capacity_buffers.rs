@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) struct Buffers(Vec<Result<(CapacityBuffer, Referent), Box<InputError>>>);
 
 impl Buffers {
-    /// Takes CapacityBuffers and PodTemplates out of `objects`. Buffers of other strategies belong to somebody else (SCH-379).
+    /// Takes CapacityBuffers and PodTemplates out of `objects`. Buffers of other strategies belong to another controller (SCH-379).
     pub(super) fn take(&mut self, objects: &mut Vec<Object>) {
         let buffers = objects.iter().filter(|object| object.kind == "CapacityBuffer");
         self.0

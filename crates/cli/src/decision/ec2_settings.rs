@@ -11,7 +11,7 @@ use kerf_model::price::Price;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads the settings; what is wrong with them is added to `errors`. A region without prices is said to have those of us-east-1.
+/// Reads the settings; adds their faults to `errors`. For a region without prices, prints a note that those of us-east-1 are used.
 pub(crate) fn ec2_settings(args: &Ec2Args, errors: &mut Vec<InputError>) -> Option<OfflineSettings> {
     let region = args.region();
     let mut prices = PriceBook::new(region, SpotPrices::Modelled);

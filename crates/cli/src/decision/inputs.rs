@@ -67,7 +67,7 @@ impl DecisionInputs {
         }
     }
 
-    /// The same with other actions under way, and with the nominations of another snapshot of the cluster.
+    /// The same with other actions in flight, and with the nominations of another snapshot of the cluster.
     pub(crate) fn knowing(self, in_flight: InFlight, nominations: &Snapshot) -> Self {
         let mut snapshot = Snapshot::clone(&self.snapshot);
         for node in &mut snapshot.nodes {

@@ -1,4 +1,4 @@
-//! From an API server to a cluster: every kind that decisions look at is listed once.
+//! Reads a cluster from an API server: lists every kind that decisions read once.
 
 use super::{Input, input, nominations};
 use crate::args::ClusterArgs;
@@ -40,7 +40,7 @@ pub enum Presence {
     Optional,
 }
 
-/// The paths of the kinds that decisions look at.
+/// The paths of the kinds that decisions read.
 pub const KINDS: [(&str, Presence); 15] = [
     ("/api/v1/namespaces", Presence::Required),
     ("/api/v1/nodes", Presence::Required),
@@ -116,7 +116,7 @@ pub(crate) fn from_lists(server: &Arc<str>, lists: Vec<Value>) -> Input {
 /// How many names the note has.
 const NAMES_SHOWN: usize = 5;
 
-/// What is said of claims nobody knows the pods of.
+/// The note about claims whose pods are not known.
 fn passed_over(claims: &[&str]) -> String {
     if let [claim] = claims {
         return format!(

@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(super) ec2: Option<OfflineSettings>,
 }
 
-/// Where the objects come from, which decides what is assumed where nothing is said.
+/// The source of the objects; it decides the defaults of settings that are not given.
 #[derive(Clone, Copy)]
 pub(crate) enum ObjectSource<'a> {
     /// Files: overlays and CapacityBuffers that they contain are meant.

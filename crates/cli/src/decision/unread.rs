@@ -1,4 +1,4 @@
-//! What objects that cannot be read stand in the way of. What they protect is not known, so what they may protect stays.
+//! The effect of unreadable objects on decisions: it is not known which nodes they protect, so every node they may protect stays.
 
 use crate::manifests::{ProtectedNodes, Unread};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ impl Unread {
         }
     }
 
-    /// Whether it takes room on a node that nobody can measure.
+    /// Whether it is a pod on this node, which takes an unknown amount of room.
     pub(super) fn is_on(&self, node: &Node) -> bool {
         matches!(&self.protected_nodes, ProtectedNodes::Node(name) if node.node_name.as_deref() == Some(name))
     }

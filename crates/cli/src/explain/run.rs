@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             complain(&errors);
             let explanation = pod::explain(&inputs, &standing);
             print(&explanation, args.output, pod::render)?;
-            // What else is wrong with the files is no concern of the one who asks about this pod.
+            // Errors about other objects do not change the exit code.
             Ok(explanation.exit())
         }
         Subject::Node { name } => {
@@ -97,16 +97,16 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What is said where the object is not there, and how the command ends then.
+/// Prints that the object does not exist or cannot be read, and returns the exit code.
 fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
     complain(errors);
-    // What is wrong with it was said just now.
+    // `complain` has printed the error about the object.
     if errors.iter().any(|error| error.object.as_deref() == Some(title)) {
         say!("error: {title} cannot be read; there is nothing to explain until it is corrected");
         return Exit::BadInput;
     }
     say!("error: {missing}");
-    // It may be in what could not be read.
+    // The object may be in a part of the input that could not be read.
     if errors.is_empty() {
         Exit::Nothing
     } else {

@@ -27,7 +27,7 @@ impl Paragraphs {
         }
     }
 
-    /// Refusals under a heading: who refuses, what was nearest, and the first cause. Those that say the same stand together.
+    /// Refusals under a heading: the pool or node, the nearest candidate, and the first cause. Equal refusals are grouped.
     pub(super) fn refusals(&mut self, heading: &str, refusals: &[&ReasonReport]) {
         if refusals.is_empty() {
             return;

@@ -108,7 +108,7 @@ const KINDS: &[Kind] = &[
     ),
 ];
 
-/// What a look-up of `apiVersion` and `kind` found.
+/// The result of a look-up of `apiVersion` and `kind`.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Lookup {
     /// The kind, in this version.

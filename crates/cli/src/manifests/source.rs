@@ -126,7 +126,7 @@ impl Reader {
 
     fn file(&mut self, path: &Path, from_folder: bool) {
         let name = path.display().to_string();
-        // The kind of file comes first: opening a pipe that nobody writes to would wait for ever.
+        // The kind of file is checked first: opening a pipe without a writer would wait for ever.
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(error) => return self.unreadable(name, &error),

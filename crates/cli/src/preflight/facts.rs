@@ -1,4 +1,4 @@
-//! What the checks look at.
+//! The facts that the checks read.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;

@@ -21,7 +21,7 @@ pub(super) fn read(paths: &[PathBuf], facts: &mut Facts) -> Vec<InputError> {
     errors
 }
 
-/// Adds one object; kinds that no check looks at are passed over.
+/// Adds one object; kinds that no check reads are ignored.
 pub(super) fn add(facts: &mut Facts, object: Value) -> Result<(), InputError> {
     let kind = object
         .get("kind")

@@ -1,30 +1,30 @@
-//! Compares decisions with what another autoscaler did. Pure: records come in, sums come out.
+//! Compares decisions with what another autoscaler did. Pure: the input is records, the output is sums.
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_controllers::{Machine, ShadowRecord};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The other autoscaler ended the nodes of a command if they went at most so long before it was decided, because Kerf validates commands for
-/// 15 seconds and looks every ten, or after it ended, because nodes go before their NodeClaims.
+/// The other autoscaler counts as having carried out a command if its nodes were deleted at most so long before the command was decided
+/// (Kerf decides every ten seconds and validates for 15) or after the command ended (Nodes are deleted before their NodeClaims).
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// What the records come to. Prices are in dollars per hour.
+/// The sums over the records. Prices are in dollars per hour.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Comparison {
     /// The first and the last record.
     pub(super) from: Option<Timestamp>,
     pub(super) to: Option<Timestamp>,
-    /// What the cluster cost.
+    /// The cost of the cluster.
     pub(super) cost: Option<Cost>,
-    /// The scale-ups during which no machine went.
+    /// The scale-ups during which no machine was deleted.
     pub(super) scale_ups: ScaleUps,
     /// The others: some of the other's machines may be replacements.
     pub(super) disturbed_scale_ups: ScaleUps,
     /// Disruption by reason.
     pub(super) disruption: BTreeMap<String, Disruption>,
-    /// What the commands would have saved that the other autoscaler did not carry out, while they held, in dollars.
+    /// What the commands that the other autoscaler did not carry out would have saved while they were right, in dollars.
     pub(super) missed_savings: f64,
     /// The same per hour of observation.
     pub(super) missed_savings_per_hour: f64,

@@ -82,7 +82,7 @@ fn no_connection(named: Option<String>, kubeconfig: KubeconfigError, service_acc
     }
 }
 
-/// Where and as whom to connect; several clients with their own limits can be made from it (OPS-049).
+/// The address of the API server and the credentials; several clients with their own limits can be made from it (OPS-049).
 #[derive(Clone, Debug)]
 pub struct Connection(Config);
 

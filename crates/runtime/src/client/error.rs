@@ -21,7 +21,7 @@ pub enum ApiErrorKind {
     Unauthorized,
     /// The version asked for is no longer kept: list again.
     Gone,
-    /// The server or the way to it failed: the same request may succeed later.
+    /// The server or the network failed: the same request may succeed later.
     Retryable,
     /// The answer could not be understood.
     Malformed,

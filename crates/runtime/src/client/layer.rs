@@ -32,11 +32,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How requests are repeated that may be repeated safely.
 #[derive(Clone, Debug)]
 pub struct Retry {
-    /// Attempts in all for reads and idempotent writes after failures of the server or of the way to it.
+    /// The number of attempts for reads and idempotent writes after failures of the server or of the network.
     pub attempts: u32,
     /// The time between them.
     pub backoff: Backoff,
-    /// Where jitter comes from.
+    /// The source of jitter.
     pub rng: Rng,
 }
 
@@ -182,7 +182,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Response<B>, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Readiness of the inner service is awaited per attempt: an attempt may come after waiting for a token.
+        // Readiness of the inner service is awaited per attempt: an attempt may follow a wait for a token.
         Poll::Ready(Ok(()))
     }
 
@@ -264,7 +264,7 @@ impl ApiLayers {
 enum Repeatable {
     /// Sending it twice is the same as sending it once.
     Always,
-    /// Only when the server said it did not look at it: a second create would make a second object.
+    /// Only when the server refused to process it: a second create would make a second object.
     WhenRefused,
     /// A refusal is an answer: a disruption budget forbids this eviction (OPS-107).
     Never,
@@ -293,7 +293,7 @@ fn is_json_patch(request: &Request<Body>) -> bool {
 }
 
 impl Retry {
-    /// How long to wait before sending again; `None` when the result stands.
+    /// How long to wait before sending again; `None` when the result is final.
     fn wait<B>(&self, class: Repeatable, attempt: u32, result: &Result<Response<B>, BoxError>) -> Option<Duration> {
         let own = || self.rng.jitter(self.backoff.delay(attempt), 0.2);
         if class == Repeatable::Never {

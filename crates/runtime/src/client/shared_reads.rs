@@ -30,7 +30,7 @@ impl<T> fmt::Debug for SharedReads<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedReads<T> {
-    /// The answer for a name: that of the call under way, or else of `call`.
+    /// The answer for a name: that of a call already running, or else of `call`.
     pub async fn read<F>(&self, name: &str, call: impl FnOnce() -> F) -> Result<T, Arc<kube::Error>>
     where
         F: Future<Output = Result<T, kube::Error>> + Send + 'static,

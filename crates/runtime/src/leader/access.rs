@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::ElectionConfig;
 
-/// How often a fault that goes on is logged: seen by whoever looks at the log, and rare beside thirty tries a minute.
+/// How often a lasting fault is logged: often enough to be seen in the log, and rare beside thirty attempts a minute.
 const REPEAT: Duration = Duration::from_secs(60);
 
 /// Why the last attempt to read or write the lease failed, if it did. Clones share the state.
@@ -35,14 +35,14 @@ impl LeaseAccess {
         }
     }
 
-    /// Notes that the lease can be used.
+    /// Records that the lease can be used.
     pub(super) fn works(&self, config: &ElectionConfig) {
         if self.locked().take().is_some() {
             tracing::info!(lease = %config.name, namespace = %config.namespace, "the leader election lease can be used again");
         }
     }
 
-    /// Notes that an attempt failed, and logs it: at once, then every minute while it goes on.
+    /// Records that an attempt failed, and logs it: at once, then every minute while the fault lasts.
     pub(super) fn fails(&self, config: &ElectionConfig, attempt: Attempt, error: &str) {
         let verb = match attempt {
             Attempt::Read => "read",

@@ -26,7 +26,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Adds a field; what is said later about the same key replaces it, because a JSON object has each key once.
+    /// Adds a field; a later value of the same key replaces it, because a JSON object has each key once.
     pub(super) fn add(&mut self, key: String, value: String) {
         match self.fields.iter_mut().find(|(present, _)| *present == key) {
             Some((_, present)) => *present = value,

@@ -17,15 +17,15 @@ pub struct Gauge(Option<GaugeVec>);
 #[derive(Clone, Debug)]
 pub struct Histogram(Option<HistogramVec>);
 
-/// One series of a counter family, for whoever counts often.
+/// One series of a counter family, for callers that count often.
 #[derive(Clone, Debug)]
 pub struct CounterSeries(Option<prometheus::Counter>);
 
-/// One series of a gauge family, for whoever sets it often.
+/// One series of a gauge family, for callers that set it often.
 #[derive(Clone, Debug)]
 pub struct GaugeSeries(Option<prometheus::Gauge>);
 
-/// One series of a histogram family, for whoever observes often.
+/// One series of a histogram family, for callers that observe often.
 #[derive(Clone, Debug)]
 pub struct HistogramSeries(Option<prometheus::Histogram>);
 

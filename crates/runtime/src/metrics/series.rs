@@ -1,4 +1,4 @@
-//! Gauge series owned by objects: when an object changes or goes, the series it had before go with it (OPS-143).
+//! Gauge series owned by objects: when an object changes or is deleted, its former series are removed (OPS-143).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

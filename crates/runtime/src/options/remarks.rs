@@ -27,7 +27,7 @@ pub enum Remark {
 }
 
 impl Remark {
-    /// Whether somebody probably made a mistake.
+    /// Whether the setting is probably a mistake.
     pub fn is_warning(&self) -> bool {
         match self {
             Self::IgnoredVariable { .. } | Self::UnknownGates(_) => true,

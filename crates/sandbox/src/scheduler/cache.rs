@@ -126,7 +126,7 @@ impl SchedulerCache {
         }
     }
 
-    /// Notes to which node a pod is nominated; a bound pod is nominated to none.
+    /// Records to which node a pod is nominated; a bound pod is nominated to none.
     fn nominate(&mut self, key: &ObjectKey, pod: Option<&ApiPod>) {
         let waiting = pod.filter(|pod| node_name(pod).is_none() && is_active(pod));
         let nominated = waiting.and_then(|pod| Some((nominated_node(pod)?, pod)));

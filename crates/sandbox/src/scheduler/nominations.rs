@@ -20,7 +20,7 @@ pub(super) struct Nominations {
 }
 
 impl Nominations {
-    /// Notes that a pod is nominated to a node, and to no other.
+    /// Records that a pod is nominated to a node, and to no other.
     pub(super) fn nominate(&mut self, key: &ObjectKey, node: &str, pod: Arc<Pod>) {
         self.forget(key);
         self.places.insert(key.clone(), node.to_owned());

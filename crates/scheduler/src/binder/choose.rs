@@ -195,7 +195,7 @@ pub(crate) fn choose<'w, 'a>(
         let before = chosen.after;
         let mut rebound: Vec<Outcome<'_, 'a>> = Vec::new();
         for round in &chosen.rounds {
-            // A round without a second one shows where nodes may shrink, not where they must stay as large.
+            // Without a second round no node has to keep its size, so only rebindings onto smaller nodes are tried.
             let sizes: &[bool] = if round.more.is_empty() {
                 &[false]
             } else {

@@ -1,4 +1,4 @@
-//! What becomes of a plan when kube-scheduler binds its pods.
+//! Forecasts where kube-scheduler binds the pods of a plan.
 
 use super::arrivals::Arrivals;
 use super::machines::with_machines;
@@ -21,7 +21,7 @@ use kerf_model::price::Price;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What becomes of a plan under one order of arrivals.
+/// The forecast for a plan under one order of arrivals.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindingForecast {
     /// Where each pod is bound: the name of an existing node, or the index of a launch.

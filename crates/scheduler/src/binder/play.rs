@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 /// After the last machine is ready, waiting pods are tried this many times more: one that needs another near it may follow it.
 const LAST_ROUNDS: usize = 3;
 
-/// What is used of a target: of cpu and memory as requested, and with what pods without requests count.
+/// The cpu and memory of a target and how much of them is used: by requests, and with the defaults that pods without requests count with.
 #[derive(Clone, Copy)]
 struct Load {
     allocatable: [i64; 2],

@@ -5,11 +5,15 @@ use kerf_units::policy::NodeScoring;
 /// The highest score of a plugin.
 const SCORE_MAX: i64 = 100;
 
-/// The weights of the default profile.
+/// The weight of `NodeResourcesFit` in the default profile.
 pub(super) const ALLOCATION_WEIGHT: i64 = 1;
+/// The weight of `NodeResourcesBalancedAllocation` in the default profile.
 pub(super) const BALANCE_WEIGHT: i64 = 1;
+/// The weight of `NodeAffinity` in the default profile.
 pub(super) const NODE_AFFINITY_WEIGHT: i64 = 2;
+/// The weight of `PodTopologySpread` in the default profile.
 pub(super) const SPREAD_WEIGHT: i64 = 2;
+/// The weight of `TaintToleration` in the default profile.
 pub(super) const TAINT_WEIGHT: i64 = 3;
 
 /// The cpu, in milli-cores, that a pod without a request counts with.

@@ -30,7 +30,7 @@ pub fn cost_gap(bound: Price, plan: &Plan) -> Option<f64> {
     (bound > Price::ZERO).then(|| plan.price().per_hour() / bound.per_hour() - 1.0)
 }
 
-/// The linear program behind the bound.
+/// The linear program of the bound.
 fn relaxation(request: &Request<'_>, options: &Options, plan: &Plan) -> Shapes {
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     let existing = plan.existing.iter().flat_map(|placement| &placement.pods);

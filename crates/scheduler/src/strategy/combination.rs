@@ -114,7 +114,7 @@ fn ranks(outcome: &mut Outcome<'_, '_>, parts: &Parts, node_costs: &NodeCosts) -
     ranks
 }
 
-/// The outcome that has each part as the outcome has it that is best there; of equal ones, as the earlier has it. Returns `None` where one
+/// Combines outcomes: takes each part from the outcome that is best for that part, of equal ones from the earliest. Returns `None` where one
 /// outcome is best for all parts.
 pub(super) fn combine<'w, 'a>(
     outcomes: &mut [&mut Outcome<'w, 'a>],

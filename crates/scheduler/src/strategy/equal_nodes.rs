@@ -26,7 +26,7 @@ const SIZES_MAX: usize = 4;
 /// cost 23 %.
 const COST_MAX: f64 = 1.25;
 
-/// Outcomes with nodes of one size, for the pods that another outcome has on new nodes, the cheapest first.
+/// Outcomes with new nodes of one size for the pods that `planned` has on new nodes, the cheapest first.
 pub(crate) fn equal_nodes<'w, 'a>(
     planned: &Outcome<'w, 'a>,
     objective: &Objective,

@@ -59,7 +59,7 @@ impl<'w, 'a> Ranked<'w, 'a> {
         }
     }
 
-    /// Notes an outcome that is not the best.
+    /// Keeps an outcome that is not the best.
     fn note(&mut self, rank: Rank, outcome: Outcome<'w, 'a>) {
         self.others.push((rank, outcome));
     }

@@ -112,12 +112,14 @@ impl SlackIndex {
         (0..INDEXED).fold(0, |cell, resource| cell * STEPS + self.step(resource, slack[resource]))
     }
 
+    /// Adds a claim to its cell.
     pub(crate) fn put(&mut self, claim: ClaimId, cell: usize) {
         self.cells[cell].insert(claim);
         self.occupied.insert(cell);
         self.ranking.add(cell);
     }
 
+    /// Removes a claim from its cell.
     pub(crate) fn take(&mut self, claim: ClaimId, cell: usize) {
         self.cells[cell].remove(claim);
         if self.cells[cell].is_empty() {

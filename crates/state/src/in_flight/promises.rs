@@ -93,6 +93,7 @@ impl Promises {
         promise.map(|promise| promise.freed.add(amount)).is_some()
     }
 
+    /// The promise of a claim, by its name.
     pub(crate) fn of_claim(&self, claim: &Arc<str>) -> Option<&Promise> {
         self.by_claim.get(claim)
     }

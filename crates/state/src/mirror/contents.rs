@@ -211,6 +211,7 @@ impl Mirror {
         self.occupancy.pods(node).to_vec()
     }
 
+    /// The key of the machine that snapshots show under a name.
     pub(super) fn key_shown(&self, name: &str) -> Option<MachineKey> {
         let name: Arc<str> = Arc::from(name);
         // The least key; see the order of the variants.

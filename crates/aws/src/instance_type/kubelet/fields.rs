@@ -53,7 +53,7 @@ pub fn checked_expressions(spec: &EC2NodeClassSpec, gates: AwsFeatureGates) -> R
     kubelet.map_err(|problem| ("KubeletExpressionInvalid", problem.to_string()))
 }
 
-/// What is said of a class with an expression that gives nothing for a type.
+/// The problem of a class with an expression that has no value for a type.
 pub fn evaluation_failed(problem: &ExpressionProblem) -> KubeletProblem {
     ("KubeletExpressionEvaluationFailed", problem.to_string())
 }

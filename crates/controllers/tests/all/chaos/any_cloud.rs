@@ -53,7 +53,7 @@ impl AnyCloud {
         }
     }
 
-    /// Ends an instance behind everybody's back.
+    /// Ends an instance without any event.
     pub(crate) fn vanish(&self, id: &str) {
         match self {
             Self::Cloud(cloud) => cloud.vanish(id),

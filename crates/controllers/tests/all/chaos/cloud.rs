@@ -152,7 +152,7 @@ impl Cloud {
         running.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Ends an instance behind everybody's back.
+    /// Ends an instance without any event.
     pub(crate) fn vanish(&self, id: &str) {
         if let Some(instance) = self.state().instances.get_mut(id) {
             instance.stopping = true;

@@ -226,7 +226,7 @@ impl World {
         self.wait(began + LIFE).await;
     }
 
-    /// Lets time pass; who died meanwhile comes back.
+    /// Lets time pass. Starts processes again that ended meanwhile.
     async fn wait(&mut self, until: Instant) {
         loop {
             let next = self.back_at.iter().min().map_or(until, |at| until.min(*at));
@@ -408,7 +408,7 @@ impl World {
         self.any_cloud.running(&self.observation)
     }
 
-    /// Ends an instance behind everybody's back.
+    /// Ends an instance without any event.
     async fn vanish(&self, id: &str) {
         self.any_cloud.vanish(id);
         if self.any_cloud.is_kwok() {

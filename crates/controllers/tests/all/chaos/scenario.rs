@@ -179,7 +179,7 @@ impl Scenario {
             }
         }
         trouble(&dice, &mut steps);
-        // Dice of its own, so that worlds stay what they were.
+        // The stage has its own dice, so that the rest of a world is the same as without a stage.
         let stage_dice = Dice(Seed(seed).derive("stage").rng());
         let stage = Stage::of(seed, &stage_dice);
         if stage.replicas > 1 {

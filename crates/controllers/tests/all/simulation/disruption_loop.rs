@@ -363,7 +363,7 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
         let found = named.iter().any(|line| line.contains(&format!(" of={method} ")));
         assert_eq!(found, starved, "{method}: {named:?}");
     }
-    // Emptiness needs nobody's answer.
+    // Emptiness needs no answer of the solver.
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
     simulation.until_nodes(1, 60).await;

@@ -63,7 +63,7 @@ impl Simulation {
         Self::join(sandbox, change)
     }
 
-    /// The same with a provider that is put around KWOK's.
+    /// The same with a provider around KWOK's.
     pub(crate) async fn start_around(wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>) -> Self {
         let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
         let class = json!({"metadata": {"name": "default"}, "spec": {}});
@@ -72,18 +72,18 @@ impl Simulation {
         Self::join_around(sandbox, client, |_| {}, wrap)
     }
 
-    /// Starts controllers on a cluster there is already.
+    /// Starts controllers on an existing cluster.
     pub(crate) fn join(sandbox: Sandbox, change: impl FnOnce(&mut Options)) -> Self {
         let client = sandbox.client();
         Self::join_as(sandbox, client, change)
     }
 
-    /// The same with a client of the controllers' own, so that faults hit nobody else. The cloud is somebody else.
+    /// The same with a separate client for the controllers, so that faults hit only their calls. The cloud uses the client of the sandbox.
     pub(crate) fn join_as(sandbox: Sandbox, client: Client, change: impl FnOnce(&mut Options)) -> Self {
         Self::join_around(sandbox, client, change, |provider| provider)
     }
 
-    /// The same with a provider that is put around KWOK's.
+    /// The same with a provider around KWOK's.
     pub(crate) fn join_around(
         sandbox: Sandbox,
         client: Client,

@@ -332,7 +332,7 @@ async fn with_two_nodes() -> Simulation {
         .await
         .and_then(|claim| claim.status?.provider_id)
         .expect("an id");
-    // Both come while nobody looks.
+    // Both Nodes are created while no controller runs.
     let sandbox = simulation.crash().await;
     for name in ["one", "two"] {
         let taints = json!([{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]);

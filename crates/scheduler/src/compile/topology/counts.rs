@@ -104,6 +104,7 @@ impl Counts {
         &self.list[group]
     }
 
+    /// Counts `n` pods of a group by hostname, where every target and every claim is its own domain.
     pub(crate) fn add_host(&mut self, group: GroupId, place: Destination, n: u32) {
         let counts = &mut self.list[group];
         counts.total += u64::from(n);
@@ -119,6 +120,7 @@ impl Counts {
         }
     }
 
+    /// Counts `n` pods of a group in a domain.
     pub(crate) fn add_domain(&mut self, group: GroupId, domain: DomainId, n: u32) {
         let counts = &mut self.list[group];
         counts.total += u64::from(n);

@@ -122,6 +122,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// The group with this key, added if it is new. It is required from the first required constraint on.
     pub(crate) fn intern(&mut self, identity: GroupKey, required: bool) -> GroupId {
         if let Some(id) = self.ids.get(&identity) {
             self.list[*id].required |= required;
@@ -137,6 +138,7 @@ impl Groups {
         id
     }
 
+    /// The id of a node filter, added if it is new. `None` for a filter that every node passes.
     pub(crate) fn intern_filter(&mut self, filter: NodeFilter) -> Option<NodeFilterId> {
         if filter.any_of.is_empty() && filter.tolerations.is_none() && filter.keys.is_empty() {
             return None;

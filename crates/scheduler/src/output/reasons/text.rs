@@ -42,6 +42,7 @@ pub(super) fn amount(name: Sym, amount: i64) -> String {
     Resources::print(name, amount)
 }
 
+/// A number with at most `most` decimal places, without trailing zeros.
 pub(super) fn decimals(number: f64, most: usize) -> String {
     let text = format!("{number:.most$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

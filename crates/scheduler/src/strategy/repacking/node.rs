@@ -40,7 +40,7 @@ pub(super) fn kept(rules: &MoveRules, class: ClassId, pins: &Pins) -> Option<Pin
     keys.map(|key| pins.iter().find(|pin| pin.0 == *key).copied()).collect()
 }
 
-/// The claims of an assignment as nodes. `stays` says of how many pods of a class on a claim it is known that they stay.
+/// The claims of an assignment as nodes. `stays` returns whether the pods of a class on a claim are known to stay there.
 pub(super) fn nodes(
     assignment: &mut Assignment<'_, '_>,
     rules: &MoveRules,
