@@ -31,7 +31,7 @@ pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deploymen
 const CLASSES: &str = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
-/// How often a condition is looked at while waiting for it.
+/// The time between two checks of a condition that is waited for.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A cluster with controllers that are elected.
@@ -199,7 +199,7 @@ impl Cluster {
         self.sandbox.set_kubelet(node, failure).await.expect("set");
     }
 
-    /// Waits until `look` says yes, at most `seconds` of the cluster's time.
+    /// Waits until `look` returns true, at most `seconds` of the cluster's time.
     pub(crate) async fn until(&self, what: &str, seconds: u64, look: impl AsyncFn(&Self) -> bool) {
         let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
         while !look(self).await {
@@ -235,7 +235,7 @@ impl Cluster {
         .await;
     }
 
-    /// Starts another process of the controllers, which stands by.
+    /// Starts another process of the controllers, which does not lead.
     pub(crate) async fn second_replica(&self) -> Replica {
         let replica = Replica::start(&self.sandbox, Options::default(), "kerf-1_2");
         tokio::time::sleep(Duration::from_secs(10)).await;

@@ -62,7 +62,7 @@ async fn pods_that_start_are_measured_once_each() {
         sum("karpenter_pods_startup_duration_seconds"),
         sum("karpenter_pods_provisioning_startup_duration_seconds"),
     );
-    // The first placement comes after the creation, and binding before the start.
+    // The first placement follows the creation, and binding precedes the start.
     assert!(since_placed > 0.0 && since_placed < whole, "{since_placed} {whole}");
     assert!(sum("karpenter_pods_bound_duration_seconds") < whole);
     // OPS-136, OPS-138, OPS-140: nothing waits any more.

@@ -31,7 +31,7 @@ fn a_node_stays_while_pods_that_wait_are_planned_onto_it() {
     let round = case.round(Method::Emptiness, &mut memory);
     let blocked = &round.evaluations[0].sorted.candidates.blocked;
     assert!(blocked.contains(&(awaited, Blocker::Nominated)), "{blocked:?}");
-    // The pod was bound or planned elsewhere: the same snapshot is looked at again.
+    // The pod was bound or planned elsewhere: the same snapshot is evaluated again.
     case.in_flight.planned.clear();
     let found = commands(&case.round(Method::Emptiness, &mut memory));
     assert_eq!(found, ["Empty: delete: [a-awaited, a-empty]"]);

@@ -599,7 +599,7 @@ fn pools_of_other_providers_are_unknown() {
     assert_eq!(cluster.blocker(Class::Graceful), "nodepool not found (NodePool=a)");
 }
 
-/// Whoever keeps what was sorted has to know until when it stands.
+/// `until` is the time at which sorting again gives another result.
 #[test]
 fn what_only_time_changes_is_sorted_anew_in_time() {
     const HOUR: i64 = 3600 * 1_000_000_000;

@@ -230,7 +230,7 @@ fn nothing_else_matters_of_a_node_that_goes_or_is_not_ours() {
     }
 }
 
-/// Its labels and conditions are still to come.
+/// Its labels and conditions are not set yet.
 #[test]
 fn of_a_node_that_starts_only_that_is_told() {
     let mut cluster = Cluster::new();
@@ -242,7 +242,7 @@ fn of_a_node_that_starts_only_that_is_told() {
     assert_eq!(told(&cluster), ["Uninitialized node/a-1"]);
 }
 
-/// Whoever lifts a protection wants to know what comes then.
+/// The obstacles include those that remain once the protection is lifted.
 #[test]
 fn a_protected_pod_needs_a_place_in_what_is_told_next() {
     let mut cluster = Cluster::new();

@@ -292,7 +292,7 @@ fn nodes_that_settle_take_nothing_that_could_stay() {
         ("a-2", Some(3600), Some(59)),
         ("a-3", Some(3600), Some(60)),
         ("a-4", Some(30), None),
-        // A pod came later than the initialisation, and longer ago than the window.
+        // The last pod event is later than the initialisation, and longer ago than the window.
         ("a-5", Some(30), Some(60)),
         ("a-6", None, Some(1)),
         ("b-1", Some(1), Some(1)),
@@ -320,7 +320,7 @@ fn nodes_that_settle_take_nothing_that_could_stay() {
     assert_eq!(places(&simulation), ["a-2: w", "new: p"]);
 }
 
-// DIS-104: the phase says who may go there, not whether the pod is bound.
+// DIS-104: the phase decides which pods may be planned there, not whether the pod is bound.
 #[test]
 fn a_bound_pod_that_has_not_started_may_go_to_a_node_that_settles() {
     let mut cluster = Cluster::new();

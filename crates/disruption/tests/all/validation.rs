@@ -1,4 +1,4 @@
-//! Section 8.6: whether a command still stands after the wait.
+//! Section 8.6: whether a command is still valid after the wait.
 
 use crate::fixture::{Asked, Cluster, budget, now, sized, text};
 use kerf_disruption::{Allowance, Command, Invalid, still_candidates, still_fits, underutilized};
@@ -35,7 +35,7 @@ fn command(cluster: &Cluster, names: &[&str]) -> Command {
     Asked::default().propose(cluster, names).unwrap()
 }
 
-/// What becomes of a command in the cluster as it is now.
+/// The result of validating a command in the cluster as it is now.
 fn after(cluster: &Cluster, command: &Command, nominated: &[&str]) -> Result<(), Invalid> {
     let (eligible, _) = underutilized(&cluster.snapshot, &cluster.free());
     let mut allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now());

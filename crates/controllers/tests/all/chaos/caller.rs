@@ -27,7 +27,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// Who is making the write at hand.
+    /// The caller of the current write.
     pub(crate) fn now() -> Self {
         CALLER.get().0
     }

@@ -96,7 +96,7 @@ fn a_replacement_that_never_registers_is_given_up() {
     assert!(report.quiet_after.is_some());
 }
 
-/// Nothing can be had for an hour: claims come and go, nothing piles up, and all runs once capacity is back.
+/// There is no capacity for an hour: claims are created and deleted, they do not pile up, and all pods run once capacity is back.
 #[test]
 fn an_hour_without_capacity_passes() {
     let none = CloudFaults {

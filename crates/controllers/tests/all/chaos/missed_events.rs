@@ -75,6 +75,6 @@ fn pods_nobody_told_of_get_their_nodes() {
 fn nodes_nobody_needs_any_more_are_found_empty() {
     let report = deaf(330, 340, vec![(seconds(0), web()), (seconds(335), Step::Retire(0))]);
     let gone = when(&report, "was told to end");
-    // Found within a minute; then the emptiness is looked at twice and the node is drained.
+    // Found within a minute; then the emptiness is evaluated and validated, and the node is drained.
     assert!((340.0..440.0).contains(&gone), "{gone}");
 }

@@ -88,7 +88,7 @@ impl Observation {
         self.lock().seen.instances.insert(id.to_owned(), Instance::default());
     }
 
-    /// An instance is about to end because the controllers said so.
+    /// Records that the controllers terminate an instance.
     pub(crate) fn ending(&self, id: &str) {
         self.remark(&format!("{id} was told to end"));
         let mut inner = self.lock();

@@ -32,7 +32,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) retries: bool,
     /// Whether it waits to be elected.
     pub(crate) elects: bool,
-    /// Who looks at its rounds of disruption.
+    /// Observes its decisions.
     pub(crate) decision_observer: DecisionObserver,
 }
 

@@ -89,13 +89,13 @@ pub(crate) struct World {
     retries: bool,
     elects: bool,
     processes: Vec<Process>,
-    /// When processes that are away come back.
+    /// When processes that ended start again.
     back_at: Vec<Instant>,
     lives: u64,
     plan: FaultPlan,
     /// The life that cannot reach the API at the moment.
     isolated: Option<u64>,
-    /// Since when nothing goes wrong on the way to the API.
+    /// Since when no call of the API fails.
     calm_since: Option<Instant>,
     away: Duration,
     calls: u64,
@@ -274,7 +274,7 @@ impl World {
         self.nodes_max = self.nodes_max.max(self.observation.look(|seen| seen.nodes.len()));
     }
 
-    /// Whether something goes wrong on the way to the API, or did until lately.
+    /// Whether calls of the API fail, or failed until lately.
     fn troubled(&self) -> bool {
         self.calm_since.is_none_or(|since| since.elapsed() < FIRST_SYNC)
     }
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    /// Nothing goes wrong any more and nothing stands in the way of anything: the world has to become quiet.
+    /// Ends all faults and removes all PodDisruptionBudgets. The world has to become quiet.
     async fn end(mut self) -> Report {
         self.observation.remark("peace");
         self.isolated = None;

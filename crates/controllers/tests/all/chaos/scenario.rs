@@ -111,11 +111,11 @@ pub(crate) enum Step {
     Roll(u64),
     Faults(FaultPlan),
     CloudFaults(CloudFaults),
-    /// The controllers die at the call after so many more, and come back after a while.
+    /// The controllers die after so many more calls, and start again after a while.
     Kill(u64, KillMoment, Duration),
-    /// The controllers die at once, and come back after a while.
+    /// The controllers die at once, and start again after a while.
     Crash(Duration),
-    /// Nothing gets through between whoever leads and the API any more, or does again.
+    /// Cuts the leader off from the API, or connects it again.
     Isolate(bool),
     Kubelet(u64, &'static str),
     Heal,
@@ -348,7 +348,7 @@ fn change(dice: &Dice) -> Value {
     ])
 }
 
-/// Faults come in spells, with calm between them, and the controllers die now and then.
+/// Periods of faults, with calm between them, and crashes of the controllers now and then.
 fn trouble(dice: &Dice, steps: &mut Vec<(Duration, Step)>) {
     for _ in 0..dice.between(0, 4) {
         let (from, lasts) = (dice.seconds(0, 3400), dice.seconds(20, 600));

@@ -73,7 +73,7 @@ fn worlds_that_went_wrong_once_do_not_again() {
     complain(&wrong, again);
 }
 
-/// The world of `KERF_CHAOS_SEED` with everything that happens in it; without the variable, a quick look at one.
+/// The world of `KERF_CHAOS_SEED`, with a report of everything that happens in it; without the variable, one short world.
 #[test]
 fn one_world() {
     let seed = number("KERF_CHAOS_SEED");

@@ -1,4 +1,4 @@
-//! The few fields that invariants look at, read from raw API objects and the cloud, and from nothing inside the controllers.
+//! The few fields that invariants read, from raw API objects and the cloud, and from nothing inside the controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether it bears the taint of a node that is to go.
+    /// Whether it carries the taint of a node that is to go.
     pub(crate) fn is_disrupted(&self) -> bool {
         self.taints.iter().any(|key| key == "karpenter.sh/disrupted")
     }
@@ -188,7 +188,7 @@ pub(crate) struct View {
     pub(crate) leader: Option<u64>,
     /// Since when watches and their first lists deliver everything again; the end of time while they may not, `None` if they always did.
     pub(crate) honest_since: Option<Duration>,
-    /// The life that makes the write at hand, zero for others than the controllers.
+    /// The life of the controllers that makes the current write, zero for other writers.
     pub(crate) acting: u64,
 }
 
@@ -402,7 +402,7 @@ fn pdb(object: &Value) -> Pdb {
     }
 }
 
-/// Writes nobody needs to read in a report.
+/// Whether a write is left out of reports.
 pub(crate) fn is_noise(write: &Write<'_>) -> bool {
     write.plural == "customresourcedefinitions"
 }

@@ -26,7 +26,7 @@ async fn told(simulation: &Simulation, about: &str) -> Vec<String> {
     events.filter(of).filter_map(|event| event.message).collect()
 }
 
-/// Pods nobody can place beside a Deployment that is fine; what is reported of the former.
+/// Pods that fit nowhere beside a Deployment that is fine. Returns what is reported about the former.
 async fn beside(bad: Value) -> Vec<String> {
     let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("bad", 3, "1", bad).await;

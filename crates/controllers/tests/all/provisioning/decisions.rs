@@ -102,7 +102,7 @@ fn a_pod_is_pending_or_on_its_node() {
     let before = mirror.snapshot(now());
     mirror.apply(pod("a", Some("n"), json!({})));
     assert_eq!(seen(&mut mirror), (0, 1));
-    // A decision under way keeps what it began with.
+    // A decision keeps the snapshot it began with.
     assert_eq!((before.pending.len(), before.nodes[0].pods.len()), (1, 0));
     mirror.delete(&pod("a", Some("n"), json!({})));
     assert_eq!(seen(&mut mirror), (0, 0));

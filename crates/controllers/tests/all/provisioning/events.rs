@@ -241,7 +241,7 @@ async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
         })
         .await;
         simulation.pool("web", json!({})).await;
-        // Pods that stay pending are looked at again and again.
+        // Pods that stay pending are planned again and again.
         simulation.deployment("web", 12, "100000", both.clone()).await;
         tokio::time::sleep(Duration::from_secs(90)).await;
         for message in [AFFINITY, SPREAD] {
@@ -273,7 +273,7 @@ async fn what_do_not_disrupt_means_is_told_when_the_node_goes() {
         api.create(&kube::api::PostParams::default(), &deployment)
             .await
             .expect("created");
-        // So that nobody is evicted before a pass has seen it.
+        // So that no pod is evicted before a pass has planned for it.
         budget(&simulation, app, json!({"minAvailable": 1})).await;
     }
     simulation.until_running(3, 60).await;
@@ -319,7 +319,7 @@ async fn simulations_of_other_controllers_report_nothing_about_pending_pods() {
             !ours(s.events("FailedScheduling").await).is_empty()
         })
         .await;
-    // Drift and consolidation look at the cluster all the time; the pod gets one event per five minutes.
+    // Drift and consolidation evaluate the cluster all the time; the pod gets one event per five minutes.
     tokio::time::sleep(Duration::from_secs(240)).await;
     let events = ours(simulation.events("FailedScheduling").await);
     assert_eq!(events.iter().map(|event| event.count.unwrap_or(1)).sum::<i32>(), 1);

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::provisioning::metric;
 use crate::simulation::harness::{Simulation, create, list_in};
 
-/// More than the solver looks at between two looks at its deadline.
+/// More pods than the solver places between two checks of its deadline.
 const MANY: usize = 400;
 
 async fn pods(simulation: &Simulation, namespace: &str, count: usize, cpu: &str) {
@@ -27,7 +27,7 @@ async fn pods(simulation: &Simulation, namespace: &str, count: usize, cpu: &str)
     }
 }
 
-/// Controllers whose every pass ends at its first look at the deadline, since no virtual time passes while the solver works.
+/// Controllers whose every pass ends at its first check of the deadline, since no virtual time passes while the solver works.
 async fn without_time(namespaces: &[&str]) -> Simulation {
     let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
     create::<KwokNodeClass>(&sandbox.client(), json!({"metadata": {"name": "default"}, "spec": {}})).await;
@@ -87,13 +87,13 @@ async fn nobody_is_told_of_pods_that_a_pass_did_not_reach() {
     simulation.stop().await;
 }
 
-// SCH-047, OPS-113: pods that are looked at first, and find no place, use up every deadline; the others have their turn all the same.
+// SCH-047, OPS-113: pods that are tried first, and find no place, use up every deadline; the others have their turn all the same.
 #[tokio::test(start_paused = true)]
 async fn no_namespace_starves_another_under_a_deadline() {
     assert_eq!(Tuning::default().deadline, Duration::from_secs(60));
     let simulation = without_time(&["greedy", "modest"]).await;
     simulation.pool("web", json!({})).await;
-    // The largest come first.
+    // The largest pods are tried first.
     pods(&simulation, "greedy", MANY, "1000").await;
     pods(&simulation, "modest", 3, "1").await;
     simulation

@@ -27,7 +27,7 @@ async fn sandbox(binds: bool) -> Sandbox {
     sandbox
 }
 
-/// A pod nobody can bind.
+/// A pod that no scheduler can bind.
 async fn unschedulable_pod(simulation: &Simulation, name: &str) {
     let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {
@@ -42,7 +42,7 @@ async fn unschedulable_pod(simulation: &Simulation, name: &str) {
         .expect("patched");
 }
 
-/// Changes the Node's taints until nobody else does at the same time.
+/// Changes the Node's taints. Repeats the write after a conflict.
 async fn taint(simulation: &Simulation, node: &str, change: impl Fn(&mut Vec<Taint>)) {
     let api: Api<Node> = Api::all(simulation.client());
     loop {
@@ -96,7 +96,7 @@ async fn warnings(simulation: &Simulation) -> Vec<String> {
         .collect()
 }
 
-/// A pod whose node carries a taint nobody declared, from before it is Ready until 150 seconds later.
+/// A pod whose node carries an undeclared taint, from before it is Ready until 150 seconds later.
 async fn late_network(simulation: Simulation) {
     simulation.pool("gpu", json!({})).await;
     simulation.deployment("train", 1, "1", json!({})).await;
@@ -177,7 +177,7 @@ async fn runs_in(simulation: &Simulation, prefix: &str, pool: &str) -> bool {
     })
 }
 
-/// The larger pod may go to either pool and is looked at first; on the machine of the smaller one it would leave that without a place.
+/// The larger pod may go to either pool and is tried first; on the machine of the smaller one it would leave that without a place.
 #[tokio::test(start_paused = true)]
 async fn pods_do_not_trade_the_places_they_were_given() {
     for first in ["a", "b"] {
@@ -192,7 +192,7 @@ async fn pods_do_not_trade_the_places_they_were_given() {
     }
 }
 
-/// The same where nothing can be launched for a while: whoever lost its place then would need a machine of its own later.
+/// The same where nothing can be launched for a while: a pod that lost its place then would need a machine of its own later.
 #[tokio::test(start_paused = true)]
 async fn nor_do_they_while_nothing_can_be_launched() {
     for first in ["a", "b"] {
@@ -279,7 +279,7 @@ async fn a_declared_taint_is_no_news() {
     simulation.stop().await;
 }
 
-/// A machine that was initialised while nobody bound its pod.
+/// A machine that was initialised while its pod was not bound.
 async fn initialised() -> (Simulation, String) {
     let simulation = Simulation::join(sandbox(false).await, |_| {});
     simulation.pool("gpu", json!({})).await;

@@ -50,7 +50,7 @@ async fn pools_are_usable_without_any_overlay() {
     simulation.pool("first", json!({})).await;
     simulation.deployment("first", 1, "1", json!({})).await;
     simulation.until_running(1, 60).await;
-    // So is one that comes later, and one whose class does.
+    // So is a pool that is created later, and one whose class is.
     let later = json!({"template": {"spec": {
         "taints": [{"key": "team", "effect": "NoSchedule"}],
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "late"}}}});

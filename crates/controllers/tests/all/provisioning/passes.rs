@@ -1,4 +1,4 @@
-//! When a provisioning pass runs, for which pods, and what becomes of its claims.
+//! When a provisioning pass runs, for which pods, and what happens to its claims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ async fn without_a_pool_nothing_happens_and_nobody_is_told() {
             "{name}"
         );
     }
-    // A pool that comes later gets them within their next look.
+    // A pool that is created later gets them when they trigger again.
     simulation.pool("web", json!({})).await;
     simulation.until_running(2, 60).await;
     simulation.stop().await;
@@ -268,7 +268,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     simulation.stop().await;
 }
 
-// SCH-035, DIS-286: the node is looked at again every ten seconds while it is tainted.
+// SCH-035, DIS-286: the node triggers again every ten seconds while it is tainted.
 #[tokio::test(start_paused = true)]
 async fn a_draining_node_triggers_again_when_there_was_no_room() {
     let simulation = Simulation::with_one_pod(json!({"limits": {"nodes": "1"}}), json!({})).await;
@@ -317,7 +317,7 @@ async fn nothing_to_place_means_no_solve() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
     let sandbox = sandbox(true).await;
-    // A claim of somebody who is gone; its launch takes a minute.
+    // A claim that an earlier process created; its launch takes a minute.
     let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
     let claim = json!({"metadata": {"name": "orphan", "labels": {"karpenter.sh/nodepool": "web"}}, "spec": {
         "nodeClassRef": class, "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]}]}});

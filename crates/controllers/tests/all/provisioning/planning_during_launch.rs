@@ -71,7 +71,7 @@ async fn slow_launches_delay_only_their_own_pods() {
             .await;
     }
     let seen = seen_until(&simulation, 9, 600).await;
-    // Machines that are on their way are full; two more hold everybody who came meanwhile.
+    // Machines that are being launched are full; two more hold all pods created meanwhile.
     assert!(seen.len() <= 5, "{seen:?}");
     simulation.stop().await;
 }
@@ -112,7 +112,7 @@ fn candidate(sandbox: &Sandbox, client: Client, name: &str) -> (tokio::task::Joi
     candidate_counting(sandbox, client, name, Metrics::default())
 }
 
-/// The same with metrics to look at.
+/// The same, with metrics.
 fn candidate_counting(
     sandbox: &Sandbox,
     client: Client,
@@ -152,7 +152,7 @@ async fn a_change_of_leaders_while_machines_start_plans_nothing_twice() {
         let class = json!({"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "10s"}});
         create::<KwokNodeClass>(&sandbox.client(), class).await;
         let (first, _) = candidate(&sandbox, sandbox.client(), "first");
-        // Somebody who looks on from the beginning leads when the first is gone.
+        // A process that observed from the beginning leads when the first is gone.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (second, shutdown) = candidate(&sandbox, sandbox.client(), "second");
         let observer = Observer(sandbox);
@@ -223,7 +223,7 @@ async fn a_process_that_stands_by_piles_nothing_up() {
     let _ = second.await;
 }
 
-/// Who looks on without controllers of their own.
+/// Observes a cluster without controllers of its own.
 struct Observer(Sandbox);
 
 impl Observer {

@@ -81,7 +81,7 @@ impl World {
 
     fn name(&mut self, kind: &str) -> String {
         self.serial += 1;
-        // Not in the order of time, so that newcomers come between those there are.
+        // Names are not in the order of time, so that new objects sort between existing ones.
         format!("{kind}-{}-{}", self.below(10), self.serial)
     }
 
@@ -135,7 +135,7 @@ impl World {
         })));
     }
 
-    /// Other prices, other types, or none for now; what a provider or an overlay changes comes this way.
+    /// Other prices, other types, or none for now: the changes that a provider or an overlay makes.
     fn catalogue(&mut self, pool: &str) {
         if self.below(6) == 0 {
             let fault = CatalogueFault::Provider("not now".into());
@@ -308,7 +308,7 @@ impl World {
         object(claim)
     }
 
-    /// A claim is launched, and its Node may come later.
+    /// A claim is launched, and its Node may be created later.
     fn launched(&mut self) {
         if self.claims.is_empty() {
             return;

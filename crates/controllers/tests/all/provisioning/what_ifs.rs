@@ -55,7 +55,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
             s.running().await == 2 && initialized(s).await == 2
         })
         .await;
-    // From here on no provisioning pass comes for an hour: what is published comes from what-ifs.
+    // From here on no provisioning pass runs for an hour: all events are those of what-ifs.
     let hour = Duration::from_secs(3600);
     let log = CapturedLog::start();
     let simulation = Simulation::join(simulation.crash().await, |options| {

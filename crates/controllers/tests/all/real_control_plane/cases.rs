@@ -25,7 +25,7 @@ use crate::real_control_plane::harness::{
     Cluster, Picture, Seen, deployment_manifest, is_tainted, list, name, pool_manifest, stays, uid,
 };
 
-/// How long the onlooker rests between two looks.
+/// The time between two observations.
 const LOOK: Duration = Duration::from_millis(100);
 /// What a claim without a pool says whose it is with.
 const CASE: &str = "example.com/case";
@@ -287,7 +287,7 @@ impl Case {
         }
     }
 
-    /// The onlooker's view from now on: what it looks at just now may be older than the case's last request.
+    /// The observer's view from now on: its current observation may be older than the case's last request.
     async fn fresh(&self) -> watch::Receiver<Arc<Picture>> {
         let mut view = self.view.clone();
         view.changed().await.expect("an onlooker");
@@ -342,7 +342,7 @@ pub(crate) fn kept(before: &Picture, after: &Picture) -> bool {
     })
 }
 
-/// As many claims and nodes as said, all ready and to stay.
+/// Whether there are `count` claims and nodes, all ready and to stay.
 pub(crate) fn has(picture: &Picture, count: usize) -> bool {
     let well = |claim: &NodeClaim| stays(claim) && claim.condition_is_true("Ready");
     (picture.claims.len(), picture.nodes.len()) == (count, count)

@@ -114,7 +114,7 @@ impl ControlPlane {
     }
 }
 
-/// Ports nobody listens on just now.
+/// Ports that are free now.
 fn free_ports<const N: usize>() -> [u16; N] {
     // All are held until the last is known, so that they differ.
     let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"));
@@ -226,7 +226,7 @@ impl Files {
             flag("service-account-signing-key-file", &self.accounts.1),
             flag("service-cluster-ip-range", "10.96.0.0/24"),
             flag("authorization-mode", "AlwaysAllow"),
-            // Pods would wait for a service account that nobody makes without a controller manager.
+            // Pods would wait for a service account, which only a controller manager creates.
             flag("disable-admission-plugins", "ServiceAccount"),
             flag("allow-privileged", "true"),
         ]

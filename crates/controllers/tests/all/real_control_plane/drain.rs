@@ -35,7 +35,7 @@ async fn real_drain_with_pdb() {
     let waiting = "Failed to drain node, 1 pods are waiting to be evicted";
     cluster.told("FailedDraining", waiting, 30).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    // LIF-104: the budget stands against it.
+    // LIF-104: the budget forbids the eviction.
     let held = cluster.look().await;
     assert_eq!(held.running(), 2);
     assert!(held.claims.iter().any(|claim| uid(claim) == uid(going)));

@@ -103,7 +103,7 @@ async fn blocked(case: Case, budget: Value) {
     let before = case.until("a node", 90, |picture| picture.is_settled(1)).await;
     case.drift().await;
     case.until("it has drifted", 60, all_drifted).await;
-    // Longer than the pause between two looks for something to do.
+    // Longer than the pause between two rounds of disruption.
     case.throughout(20, |picture| {
         assert_eq!(going(picture), 0);
         assert!(kept(&before, picture));

@@ -1,4 +1,4 @@
-//! Replacements that never come: the drifted nodes stay.
+//! Replacements that never register: the drifted nodes stay.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ async fn a_claim_whose_node_never_comes(case: Case) {
     case.claim(&["c-2x-amd64-linux"], json!({"metadata": labels})).await;
     case.until("the claim is there", 30, |picture| picture.claims.len() == 1)
         .await;
-    // It stays until its time is over.
+    // It stays until its time limit has passed.
     case.throughout(PATIENCE.as_secs() / 2, |picture| {
         assert!(picture.claims.iter().all(stays) && picture.claims.len() == 1);
         assert!(!has(picture, 1));

@@ -42,7 +42,7 @@ fn consolidatable(picture: &Picture) -> bool {
 async fn kept_empty(case: Case, budget: Value) {
     let before = emptied(&case, budget).await;
     case.until("it could go", 60, consolidatable).await;
-    // One look for something to do, the wait before a node goes, and some time.
+    // One round of disruption, the wait before validation, and some time.
     case.throughout(35, |picture| {
         assert_eq!(going(picture), 0);
         assert!(kept(&before, picture));

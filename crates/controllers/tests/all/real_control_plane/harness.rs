@@ -29,7 +29,7 @@ use crate::merge::merge;
 use crate::objects::{create, create_in};
 use crate::real_control_plane::control_plane::ControlPlane;
 
-/// How often a condition is looked at while waiting for it.
+/// The time between two checks of a condition that is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 /// One control plane at a time: two on a small machine make each other miss their deadlines.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -49,7 +49,7 @@ pub(crate) struct Cluster {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Every uid that was there when somebody looked.
+/// Every uid that was observed.
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) claims: BTreeSet<String>,
@@ -250,7 +250,7 @@ pub(crate) struct Controllers {
 }
 
 impl Controllers {
-    /// Ends them as a crash does. The Nodes of launched machines come all the same.
+    /// Ends them as a crash does. The Nodes of launched machines are created all the same.
     pub(crate) async fn crash(self) {
         self.manager.abort();
         let _ = self.manager.await;
@@ -278,7 +278,7 @@ impl Picture {
         self.pods.iter().filter(phase).filter(|pod| stays(*pod)).count()
     }
 
-    /// As many pods, claims and Nodes as said and no others; each claim ready and with its Node; nothing on its way out.
+    /// Whether there are `count` pods, claims and Nodes and no others; each claim ready and with its Node; none being deleted.
     pub(crate) fn is_settled(&self, count: usize) -> bool {
         let of_claims: BTreeSet<_> = self
             .claims

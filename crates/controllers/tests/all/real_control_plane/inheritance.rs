@@ -11,7 +11,7 @@ const TAINTS: [(&str, &str, &str); 2] = [
     ("example.com/b", "2", "NoExecute"),
 ];
 
-/// A note, a label and taints, as a claim or a template says them.
+/// An annotation, a label and taints, as a claim or a template has them.
 pub(crate) fn said() -> Value {
     let taints = TAINTS.map(|(key, value, effect)| json!({"key": key, "value": value, "effect": effect}));
     json!({
@@ -20,7 +20,7 @@ pub(crate) fn said() -> Value {
     })
 }
 
-/// Fails unless the Node has all that [`said`] says, and no other taints.
+/// Fails unless the Node has everything in [`said`], and no other taints.
 pub(crate) fn assert_on(node: &Node) {
     let note = node.annotations().get("example.com/note").map(String::as_str);
     let team = node.labels().get("example.com/team").map(String::as_str);

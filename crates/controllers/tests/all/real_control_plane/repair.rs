@@ -49,7 +49,7 @@ async fn real_repair_replaces_what_stays_unwell() {
     controllers.stop().await;
 }
 
-/// The kubelet of a node with a protected pod says that it is not well, and has said so for a time.
+/// The kubelet of a node with a protected pod reports the node unhealthy, and has done so for a time.
 async fn repaired(case: Case, status: &'static str, since: SignedDuration, pool: Value, node: Value) {
     case.pool(pool).await;
     let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});

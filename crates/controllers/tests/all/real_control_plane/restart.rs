@@ -79,7 +79,7 @@ async fn real_restart_in_the_middle_of_a_drain() {
         cluster.delete_claim(&name(&now.claims[0])).await;
         cluster
             .until(what, 30, |picture| {
-                // The last moment comes when the pod that is left is the new one.
+                // The last moment is when the pod that is left is the new one.
                 moment(picture) && (done < 2 || picture.pods.iter().all(|pod| uid(pod) != old_pod))
             })
             .await;

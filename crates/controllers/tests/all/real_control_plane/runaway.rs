@@ -13,7 +13,7 @@ use crate::real_control_plane::harness::{Cluster, name};
 
 /// Fewer nodes than this are there at any time.
 const NODES: usize = 35;
-/// Long enough for nodes to go as often as they come.
+/// Long enough for nodes to be deleted as often as they are created.
 const WATCHED: Duration = Duration::from_secs(75);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +67,7 @@ async fn spoiled(case: Case, pool: Value) {
             let version = node.metadata.resource_version.clone();
             let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
             let patch = Patch::Merge(patch);
-            // One that somebody wrote meanwhile is met again.
+            // A Node that was written meanwhile is tried again.
             if nodes
                 .patch(&name(&node), &PatchParams::default(), &patch)
                 .await

@@ -86,7 +86,7 @@ async fn real_scale_down() {
     let down = cluster
         .until("the empty nodes are gone", 90, |picture| picture.is_settled(1))
         .await;
-    // The pod that stays was not touched, and nothing came for those that went.
+    // The pod that stays was not touched, and nothing replaced those that were deleted.
     assert_eq!(uid(&down.pods[0]), uid(&one.pods[0]));
     assert_eq!((cluster.seen.claims.len(), cluster.seen.pods.len()), (3, 3));
     controllers.stop().await;

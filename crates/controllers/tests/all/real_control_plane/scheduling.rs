@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use crate::objects::create;
 use crate::real_control_plane::harness::Cluster;
 
-/// How long kube-scheduler may take over one pod; it backs off when it looks before it has seen the Node change.
+/// How long kube-scheduler may take over one pod; it backs off when it tries the pod before it has seen the Node change.
 const BIND: Duration = Duration::from_secs(20);
 
 /// SplitMix64: the same workload for the same seed.
@@ -384,7 +384,7 @@ async fn carried_out(seed: u64, packing: Packing, dearest: bool) {
     }
 }
 
-/// The object as somebody writes it, without what the control plane adds.
+/// The object as a user writes it, without what the control plane adds.
 fn as_written(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {

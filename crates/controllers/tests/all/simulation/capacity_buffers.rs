@@ -1,4 +1,4 @@
-//! CapacityBuffers: nodes with room for pods that are still to come.
+//! CapacityBuffers: nodes with room for future pods.
 
 use std::time::Duration;
 

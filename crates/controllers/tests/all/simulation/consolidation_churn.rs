@@ -53,8 +53,8 @@ async fn replacements(simulation: &Simulation) -> BTreeSet<String> {
     names.collect()
 }
 
-/// While the workload stays as it is, watches every machine come and go until nothing changes any more. Returns how often a machine was
-/// needed for pods that the scheduler did not put where the decision had them: after such a step the machines may cost as much as before.
+/// While the workload stays as it is, watches every creation and deletion of a machine until nothing changes any more. Returns how often a machine
+/// was needed for pods that the scheduler did not put where the decision had them: after such a step the machines may cost as much as before.
 async fn settle(simulation: &Simulation) -> usize {
     let (mut seen, mut last) = (BTreeSet::new(), Vec::new());
     let (mut names, mut displaced) = (BTreeSet::new(), 0);
@@ -124,7 +124,7 @@ async fn live(seed: u64, capacity: &str) {
                 s.running().await == wanted && s.pods().await.len() == wanted
             })
             .await;
-        // What provisioning still has under way is not consolidation's doing.
+        // Launches that provisioning began are no moves of consolidation.
         tokio::time::sleep(Duration::from_secs(25)).await;
         displaced += settle(&simulation).await;
         assert_eq!(simulation.running().await, wanted);

@@ -123,7 +123,7 @@ async fn what_budgets_leave_is_shown_while_the_search_rests() {
             .until("the node counts", 30, async |s| shown(s) == [9.0, away])
             .await;
     }
-    // The last search was in vain, and nothing changes until the window opens.
+    // The last search found nothing, and nothing changes until the window opens.
     tokio::time::sleep(Duration::from_secs(30)).await;
     let epoch = simulation.context.cluster.consolidation_epoch();
     let opens = "2026-01-01T00:30:00Z".parse().expect("a time");

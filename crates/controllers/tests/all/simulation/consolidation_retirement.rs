@@ -52,7 +52,7 @@ async fn blocked_nodes_retire_where_their_pool_asks_for_it() {
     tokio::time::sleep(std::time::Duration::from_secs(120)).await;
     assert_eq!(retiring(&simulation).await, 0, "nobody asked");
     ask(&simulation, json!("true")).await;
-    // Their three little pods fit on one node: two retire, and the last one is kept for what comes.
+    // Their three little pods fit on one node: two retire, and the last one is kept for new pods.
     simulation
         .until("two retire", 120, async |s| retiring(s).await == 2)
         .await;
@@ -60,7 +60,7 @@ async fn blocked_nodes_retire_where_their_pool_asks_for_it() {
     assert_eq!((retiring(&simulation).await, simulation.running().await), (2, 3));
     let told = simulation.messages("Retiring").await;
     assert_eq!(told.len(), 4, "{told:?}");
-    // A pod that comes goes to the node that is left, or to a new one, and never to one that retires.
+    // A new pod is bound to the node that is left, or to a new one, and never to one that retires.
     let node = simulation.nodes().await.into_iter().find(is_retiring).expect("one");
     let name = node.metadata.name.expect("a name");
     let on_it = async |s: &Simulation| {

@@ -129,7 +129,7 @@ async fn a_set_is_counted_and_told_once_per_pool() {
 #[tokio::test(start_paused = true)]
 async fn sets_a_pool_refuses_are_counted_once_per_search_and_not_told() {
     let simulation = filled(3, "on-demand", json!({"consolidateAfter": "1h"})).await;
-    // All the money is in a machine nobody may touch.
+    // Almost the whole price of the pool is that of a machine that must not be disrupted.
     simulation.deployment("huge", 1, "60", json!({})).await;
     simulation.until_running(7, 60).await;
     let huge = |claim: &kerf_api::NodeClaim| {
@@ -159,7 +159,7 @@ async fn sets_a_pool_refuses_are_counted_once_per_search_and_not_told() {
         .until("a set is refused", 30, async |s| told(s, "rejected").0 > 0.0)
         .await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    // The search is over for as long as nothing changes, and single nodes are not even worth a what-if.
+    // The search is not repeated while nothing changes, and single nodes are not even worth a what-if.
     assert!(searches(&simulation) > begun + 3);
     assert_eq!(
         (told(&simulation, "rejected"), told(&simulation, "approved")),

@@ -105,7 +105,7 @@ async fn while_one_method_waits_no_other_decides() {
     simulation
         .until("something goes", 30, async |s| tainted(s).await > 0)
         .await;
-    // Drift would have come within ten seconds; it is the wait of the other that went before.
+    // Drift alone would start within ten seconds; it had to wait for the other command's validation.
     let waited = chosen.elapsed().as_secs_f64();
     assert!((14.0..=16.0).contains(&waited), "{waited}");
     let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
@@ -242,7 +242,7 @@ async fn nothing_is_done_before_the_cluster_is_known() {
         (tainted(&simulation).await, evaluations(&simulation, "empty", "empty")),
         (1, 0)
     );
-    // It looks every second, and says all the same what is wrong with budgets.
+    // The loop runs every second, and reports invalid budgets all the same.
     let looked = logs.with("DEBUG waiting on cluster sync").len();
     assert!((25..=35).contains(&looked), "{looked}");
     let faults = logs.with("ERROR detected disruption budget errors");
@@ -370,7 +370,7 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
     simulation.stop().await;
 }
 
-// DIS-094: a search that could not be made is none in vain, which would be remembered for five minutes.
+// DIS-094: a search that could not be made is not cached for five minutes, as one that found nothing is.
 #[tokio::test(start_paused = true)]
 async fn consolidation_goes_on_as_soon_as_a_pool_is_ready_again() {
     let logs = Logs::listen();

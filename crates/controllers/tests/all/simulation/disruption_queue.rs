@@ -61,7 +61,7 @@ async fn a_replacement_goes_step_by_step() {
         let mut writes = api_faults.writes(end).into_iter().map(|write| write.at);
         writes.find(|at| *at >= from).expect("a write")
     };
-    // The wait and the second look come before anything is written.
+    // The wait and the validation precede every write.
     let tainted = first(&format!("PATCH /api/v1/nodes/{node}"), announced);
     let steps = [
         tainted,
@@ -270,7 +270,7 @@ async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let rounds = examined(&simulation) - before.0;
     assert!((58.0..=61.0).contains(&rounds), "{rounds} in a minute");
-    // A pod that comes now is planned onto the replacement: no third node.
+    // A pod created now is planned onto the replacement: no third node.
     simulation.deployment("more", 1, "100m", json!({})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let passes = planned(&simulation) - before.1;
@@ -395,7 +395,7 @@ async fn a_command_that_ends_a_little_late_has_succeeded() {
     let (simulation, api_faults) =
         with_api_faults(with_nodes(1, json!({"consolidateAfter": NEVER})).await, |_| {}).await;
     let old = name(&simulation.claims().await[0]);
-    // The replacement comes within the ten minutes, and the deletion is answered after them.
+    // The replacement registers within the ten minutes, and the deletion is answered after them.
     simulation.delay_registration("9m20s").await;
     api_faults.on(
         Method::DELETE,

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::simulation::emptiness::{apart, is_tainted};
 use crate::simulation::harness::Simulation;
 
-/// The cluster has come to rest when nothing was on its way out for so long.
+/// The cluster is at rest when nothing was being deleted for so long.
 const REST: Duration = Duration::from_secs(180);
-/// How far apart the looks at a cluster are that comes to rest.
+/// The time between two observations of a cluster that is coming to rest.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A Deployment of a suite.

@@ -66,7 +66,7 @@ async fn five_nodes_are_replaced_three_at_once() {
     simulation.stop().await;
 }
 
-/// Puts a taint on every Node that has none of it yet, as somebody else's controller might.
+/// Puts a taint on every Node that has none of it yet, as another controller might.
 async fn spoil(simulation: &Simulation) {
     for node in simulation.nodes().await {
         let taints = node

@@ -25,7 +25,7 @@ async fn is_renewed(simulation: &Simulation) -> bool {
         && simulation.running().await == 1
 }
 
-/// Renews a node with controllers that die at a call, if one is given, and come back.
+/// Renews a node with controllers that die at a call, if one is given, and start again.
 async fn renew(kill: KillPoint) -> Run {
     let begun = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
     let mut seen = EverSeen::default();

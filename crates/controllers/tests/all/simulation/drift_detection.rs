@@ -77,7 +77,7 @@ async fn a_provider_that_cannot_say_changes_nothing_and_one_that_lost_the_instan
 async fn the_cloud_is_asked_last() {
     let (simulation, script) = scripted_on(with_nodes(1, closed()).await.crash().await, |_| {});
     script.drift(Some("ImageDrift"));
-    // Claims are looked at every five minutes though nothing changes.
+    // Claims are reconciled every five minutes although nothing changes.
     simulation
         .until("the cloud is believed", 310, async |s| {
             reason(s).await == ["ImageDrift", "ImageDrift"]

@@ -1,5 +1,5 @@
-//! Instances with two claims or two Nodes, because somebody wrote a provider id twice: an event says so, nothing is terminated, and everything
-//! else goes on.
+//! Instances with two claims or two Nodes, because a provider id was written twice: an event reports it, nothing is terminated, and everything
+//! else works as usual.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn inconsistent(simulation: &Simulation) -> usize {
     claims.iter().filter(says_so).count()
 }
 
-/// On which claim something was said to be wrong, and what.
+/// The claims about which a fault was reported, each with the fault.
 async fn told(simulation: &Simulation) -> Vec<(String, String)> {
     let events = simulation.events("FailedConsistencyCheck").await;
     let told = events.into_iter().map(|event| {

@@ -78,7 +78,7 @@ impl RegistrationHook for Never {
     }
 }
 
-// LIF-072, LIF-073: pods run on a Node that the leader before registered, and neither its claim nor the cache says so.
+// LIF-072, LIF-073: pods run on a Node that the former leader registered, and neither its claim nor the cache shows it.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
     for reason in ["RegistrationHookPending", "NodeNotFound"] {

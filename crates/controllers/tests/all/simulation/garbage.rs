@@ -65,7 +65,7 @@ async fn an_instance_nobody_wants_is_ended() {
     simulation.stop().await;
 }
 
-/// A cloud that launches nothing any more and lists an instance nobody knows besides, created at that time.
+/// A cloud that launches nothing any more and also lists an instance without a claim, created at that time.
 async fn with_an_orphan(created: Option<Timestamp>) -> (Simulation, Script) {
     let (simulation, script) = scripted().await;
     script.fail(Call::Create, || CloudError::other("no capacity to speak of"));
@@ -178,7 +178,7 @@ async fn nothing_is_collected_while_the_cloud_does_not_answer() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_list_costs_no_claim_whose_instance_is_known() {
     let (simulation, script, claim) = with_a_lost_machine().await;
-    // The look at one instance fails: it may well be there.
+    // The call for one instance fails: the instance may exist.
     script.fail(Call::Get, || CloudError::other("no answer"));
     lose_node(&simulation).await;
     tokio::time::sleep(Duration::from_secs(600)).await;

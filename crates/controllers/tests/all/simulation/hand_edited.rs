@@ -1,5 +1,5 @@
-//! Input nobody should give: objects edited by hand, owners that vanish, clocks that jump. What is wrong is said on the object, the
-//! safe thing is done, and everything else goes on.
+//! Invalid input: objects edited by hand, owners that vanish, clocks that jump. The fault is reported on the object, the
+//! safe action is taken, and everything else works as usual.
 
 use std::time::Duration;
 
@@ -224,7 +224,7 @@ async fn labels_changed_on_a_node_neither_end_nor_double_it() {
         now.expect("there").metadata.labels == nodes[0].metadata.labels
     };
     simulation.until("its labels are as they were", 30, mended).await;
-    // As long as it is registered they are somebody's who ought to know.
+    // While a Node is registered, changed labels are not put back.
     let other = json!({"metadata": {"labels": {"karpenter.sh/nodepool": "there-is-no-such-pool"}}});
     simulation.patch::<Node>(&name(&nodes[0]), other).await;
     simulation
@@ -263,7 +263,7 @@ async fn annotations_with_nonsense_stop_nothing_else() {
     simulation.patch::<NodeClaim>(&name(&claims[0]), nonsense).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(staying(&simulation).await.0.len(), 2);
-    // LIF-097: a deadline nobody can read keeps the node until it is mended. The other one goes.
+    // LIF-097: an unreadable deadline keeps the node until it is corrected. The other node is deleted.
     for claim in &claims {
         simulation.delete::<NodeClaim>(&name(claim)).await;
     }

@@ -24,7 +24,7 @@ use crate::merge::merge;
 pub(crate) use crate::objects::create;
 use crate::objects::create_in;
 
-/// How often a condition is looked at while waiting for it.
+/// The time between two checks of a condition that is waited for.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A cluster with controllers.
@@ -303,7 +303,7 @@ impl Simulation {
             .expect("patched");
     }
 
-    /// Waits until `look` says yes, at most `seconds` of the cluster's time.
+    /// Waits until `look` returns true, at most `seconds` of the cluster's time.
     pub(crate) async fn until(&self, what: &str, seconds: u64, look: impl AsyncFn(&Self) -> bool) {
         let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
         while !look(self).await {

@@ -11,7 +11,7 @@ use crate::simulation::harness::{Simulation, create, name};
 use crate::simulation::logs::Logs;
 use crate::simulation::scripted_cloud::{Call, Script, scripted};
 
-/// A claim without a pool whose node does not come.
+/// A claim without a pool whose node does not register.
 async fn with_an_absent_node() -> (Simulation, Script, NodeClaim) {
     let (simulation, script) = scripted().await;
     simulation.slow_class("1h").await;
@@ -30,7 +30,7 @@ async fn with_an_absent_node() -> (Simulation, Script, NodeClaim) {
     (simulation, script, claim)
 }
 
-/// Deletes a claim whose instance takes a minute to end, and looks on.
+/// Deletes a claim whose instance takes a minute to end, and observes it.
 async fn end_slowly(simulation: &Simulation, script: &Script, claim: &NodeClaim) {
     script.linger();
     simulation.delete::<NodeClaim>(&name(claim)).await;
@@ -113,7 +113,7 @@ async fn the_end_of_an_instance_is_awaited_before_node_and_claim_go() {
     );
     assert_eq!(simulation.nodes().await.len(), 1, "the pod has another");
     measured(&simulation, OF_INSTANCE, "web", 60.0..=70.0);
-    // The drain comes on top.
+    // The time of the drain is added.
     measured(&simulation, OF_CLAIM, "web", 65.0..=80.0);
     measured(&simulation, OF_NODE, "web", 65.0..=80.0);
     simulation.stop().await;

@@ -316,7 +316,7 @@ async fn anybody_can_play_the_cloud_by_annotating_a_node() {
         tokio::time::sleep(Duration::from_secs(121)).await;
     }
     assert!(!is_gone(&simulation, advised).await);
-    // What is no interruption stands there and stops nothing.
+    // An annotation that names no interruption has no effect.
     annotate(&simulation, &first, "full_moon").await;
     annotate(&simulation, &node(reclaimed).expect("a node"), "spot_interrupted").await;
     simulation

@@ -103,6 +103,6 @@ pub(crate) async fn kill_at_every_call(run: impl AsyncFn(KillPoint) -> Run) {
             kills += u64::from(run(Some((call, moment))).await.killed);
         }
     }
-    // The last calls of a run may come after `done` holds.
+    // The last calls of a run may be made after `done` is true.
     assert!(calls > 10 && kills >= 2 * calls - 8, "{kills} kills at {calls} calls");
 }

@@ -261,7 +261,7 @@ async fn claims_that_cannot_be_served_go_at_once() {
     simulation.until_claims(0, 30).await;
     assert_eq!(disrupted(&simulation, "nodeclass_not_ready"), 1.0);
     assert!(simulation.nodes().await.is_empty());
-    // API-226: nobody makes the class ready again.
+    // API-226: the class is not made ready again.
     tokio::time::sleep(Duration::from_secs(600)).await;
     let class = api.get("broken").await.expect("it is there");
     assert_eq!(class.metadata.resource_version, unready.metadata.resource_version);

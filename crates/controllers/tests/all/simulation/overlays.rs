@@ -21,7 +21,7 @@ async fn an_overlay_changes_prices_once_it_is_evaluated() {
     simulation.pool("web", json!({})).await;
     let only = json!({"nodeSelector": {"kubernetes.io/arch": "amd64"}});
     simulation.deployment("web", 1, "1", only).await;
-    // SCH-374: a pool nobody evaluated would be skipped.
+    // SCH-374: a pool whose overlays were not evaluated would be skipped.
     simulation.until_running(1, 120).await;
     // OPS-040
     let skipped = logs.with("DEBUG skipping, awaiting nodeoverlay evaluation NodePool=web");

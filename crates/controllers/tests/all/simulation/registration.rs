@@ -465,7 +465,7 @@ async fn pods_of_a_claim_without_capacity_are_planned_again_within_seconds() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let times = script.times(Call::Create);
     assert!(times.len() > 5, "{times:?}");
-    // Each pod is looked at every ten seconds anyway.
+    // Each pod triggers every ten seconds anyway.
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] < 6.0), "{times:?}");
     simulation.stop().await;
 }

@@ -1,4 +1,4 @@
-//! A pool's registration health when outcomes come one by one or several at a time.
+//! A pool's registration health when outcomes are recorded one by one or several at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ struct Turnstile(Mutex<Admitted>);
 #[derive(Default)]
 struct Admitted {
     left: usize,
-    /// By uid: who was let in once is let in again, if the attempt came to nothing.
+    /// The uids of claims that may register. A claim may try again if its attempt failed.
     claims: BTreeSet<String>,
 }
 

@@ -119,7 +119,7 @@ async fn a_node_that_is_unhealthy_for_a_while_only_counts_too() {
     let told: Vec<_> = events.iter().map(|event| event.involved_object.name.clone()).collect();
     assert_eq!(told, [nodes[0].metadata.name.clone()]);
     simulation.set_kubelet(&nodes[1], None).await;
-    // LIF-151: looked at every five minutes.
+    // LIF-151: checked every five minutes.
     simulation.until_node_gone(&nodes[0], 310).await;
     simulation.stop().await;
 }
@@ -220,7 +220,7 @@ pub(crate) async fn set_condition(simulation: &Simulation, node: &str, kind: &st
         .expect("patched");
 }
 
-/// Pods that stay on a node whatever becomes of it.
+/// Pods that stay on a node even while it is drained.
 fn stubborn() -> Value {
     let mut spec = apart("web");
     spec["tolerations"] = json!([
@@ -272,7 +272,7 @@ async fn repair_waits_for_nobody() {
     for (written, is_kept) in rows {
         let (simulation, node, claim) = with_a_protected_pod().await;
         let written = written(simulation.context.now());
-        // Somebody else's finalizer keeps the claim for a look at it.
+        // Another finalizer keeps the claim, so that the test can read it.
         let metadata = json!({
             "annotations": {"karpenter.sh/nodeclaim-termination-timestamp": written},
             "finalizers": ["karpenter.sh/termination", "example.com/keep"],
@@ -311,7 +311,7 @@ async fn a_node_that_turns_unhealthy_while_it_drains_is_cut_short() {
     assert!(simulation.current_node(&node).await.is_some(), "its pod is protected");
     simulation.set_kubelet(&node, Some("not-ready")).await;
     simulation.until_node_gone(&node, 800).await;
-    // It was deleted by somebody else.
+    // The user deleted the claim, so repair counts nothing.
     let metrics = simulation.context.metrics.encode();
     assert!(
         !metrics.contains("karpenter_nodeclaims_unhealthy_disrupted_total{"),

@@ -71,7 +71,7 @@ async fn loosen(client: &Client) {
     replaced.expect("admitted");
 }
 
-/// Creates a policy nobody can read.
+/// Creates a policy that cannot be decoded.
 async fn unreadable(client: &Client, name: &str) {
     loosen(client).await;
     let policy = json!({
@@ -386,7 +386,7 @@ async fn a_policy_nobody_can_read_from_the_start_stops_no_other() {
     simulation.stop().await;
 }
 
-/// A node the provider calls unhealthy, kept by a policy nobody ever read.
+/// A node the provider calls unhealthy, kept by a policy that could never be decoded.
 async fn held_by_an_unread_policy() -> (Simulation, Vec<Node>) {
     let simulation = with_nodes(1, true).await;
     unreadable(&simulation.client(), "broken").await;

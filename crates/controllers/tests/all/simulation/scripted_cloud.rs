@@ -30,7 +30,7 @@ pub(crate) enum Call {
 enum CloudFault {
     Fails(Arc<dyn Fn() -> CloudError + Send + Sync>),
     Hangs,
-    /// It succeeds, and nothing comes of it.
+    /// It succeeds, and has no effect.
     Accepted,
 }
 
@@ -63,7 +63,7 @@ impl Script {
         self.lock().faults.insert(call, CloudFault::Hangs);
     }
 
-    /// Instances take their time to end from now on: each deletion is accepted, and nothing comes of it.
+    /// Instances take their time to end from now on: each deletion is accepted, and has no effect yet.
     pub(crate) fn linger(&self) {
         self.lock().faults.insert(Call::Delete, CloudFault::Accepted);
     }

@@ -194,7 +194,7 @@ async fn an_observer_decides_beside_other_controllers_and_writes_nothing() {
         "{text}"
     );
 
-    // The other controllers come back and delete them.
+    // The other controllers start again and delete them.
     let simulation = Simulation::join(sandbox, |_| {});
     simulation.until_claims(0, 300).await;
     tokio::time::sleep(Duration::from_secs(60)).await;

@@ -13,7 +13,7 @@ use crate::simulation::harness::{Simulation, is_new};
 use crate::simulation::logs::Logs;
 use crate::simulation::static_capacity::{claims, created, has, names, provisioned, scale, with_pool};
 
-/// What a renewal was seen to do.
+/// The observed steps of a renewal.
 #[derive(Default, Debug)]
 struct Renewal {
     most_claims: usize,

@@ -141,7 +141,7 @@ async fn a_claim_nobody_can_read_keeps_its_machine() {
     simulation.stop().await;
 }
 
-// A definition of another version of Kerf may allow what this one cannot hold.
+// The CRD of another version of Kerf may allow values that this one cannot represent.
 #[tokio::test(start_paused = true)]
 async fn a_repair_policy_nobody_can_read_is_told_so() {
     let simulation = with_nodes(1, json!({})).await;

@@ -1,5 +1,5 @@
 //! No node is terminated under running pods: when the controllers terminate a healthy instance or remove its Node's finalizer, its pods were
-//! drained or its deadline is over.
+//! drained or its deadline has passed.
 
 use super::Invariant;
 use super::protection::is_due_on;

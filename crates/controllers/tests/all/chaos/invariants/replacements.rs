@@ -1,4 +1,4 @@
-//! No two machines for one need: no machine is asked for while those on their way could hold every pod that needs a place.
+//! No two machines for one need: no machine is requested while those being launched could hold every pod that needs a place.
 //!
 //! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more. A machine counts with what was asked for:
 //! that it has more may not be known yet to who asks for the next, whose news may be late. A pod counts as needing a place for a
@@ -22,7 +22,7 @@ const DAEMON_CPU_M: i64 = 100;
 pub(crate) struct Replacements {
     /// Pods that need a place or did lately, by uid; and since when not any more.
     needs: BTreeMap<String, (Pod, Option<Duration>)>,
-    /// Pods that went from where they ran, and when: who had decided to take their node away thought of them.
+    /// Pods that left their node, and when: a decision to remove the node has planned for them.
     gone: Vec<(Duration, Pod)>,
     /// When a claim was made, by uid.
     made: BTreeMap<String, Duration>,
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::chaos::view::{Diff, Pool};
 
-    /// A world and the rule that looks on.
+    /// A world and the rule that observes it.
     struct World {
         seen: View,
         rule: Replacements,

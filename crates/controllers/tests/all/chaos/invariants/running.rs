@@ -39,7 +39,7 @@ impl Invariant for Running {
             .values()
             .filter(|pod| !pod.is_finished() && (pod.phase != "Running" || !pod.ready));
         let fits = |pod: &&Pod| {
-            // A daemon's place is one certain node, which may be full by the time the daemon comes.
+            // A daemon's place is one certain node, which may be full by the time the daemon's pod is created.
             pod.node.is_some() || !pod.is_daemon() && seen.pools.values().any(|pool| could_hold(seen, pool, pod))
         };
         waiting
