@@ -119,7 +119,7 @@ fn a_healthy_claim_shows_its_history() {
             "Ready=True Ready \"\" @4 g1",
         ]
     );
-    // LIF-006: what the root does not stand on does not move it.
+    // LIF-006: a condition that the root does not depend on does not change it.
     let independent = [
         DRIFTED,
         "DisruptionReason",

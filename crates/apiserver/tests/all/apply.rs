@@ -39,7 +39,7 @@ async fn apply_owns_fields() {
     );
     let forced = maps.patch("a", &two.force(), &apply(json!({"x": "2"}))).await.unwrap();
     assert_eq!(forced.data.unwrap()["x"], "2");
-    // What a manager no longer applies goes, unless somebody else owns it.
+    // A field that a manager no longer applies is removed, unless another manager owns it.
     let after = maps.patch("a", &one, &apply(json!({}))).await.unwrap();
     assert_eq!(serde_json::to_value(after.data).unwrap(), json!({"x": "2"}));
 

@@ -1,4 +1,4 @@
-//! What is served, and what is said where nothing is.
+//! The resources that are served, and the answer for others.
 
 use kube::api::GroupVersionKind;
 use serde_json::{Value, json};

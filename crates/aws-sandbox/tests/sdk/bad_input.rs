@@ -1,4 +1,4 @@
-//! What the schema lets pass and EC2 refuses: the class says why, nothing is launched in vain, and other classes go on. And what cannot be
+//! What the schema lets pass and EC2 refuses: the class reports the reason, no launch is attempted, and other classes work. Also: what cannot be
 //! reached or used at all, and what may never be logged.
 
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster};

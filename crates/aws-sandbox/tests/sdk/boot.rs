@@ -61,7 +61,7 @@ fn machines_read_what_the_provider_writes() {
             uses_local_disks: !family.is_windows(),
         };
         assert_eq!(read, expected, "{family:?}");
-        // An image that anybody made reads every form.
+        // A custom image reads every form.
         assert_eq!(
             read_user_data(AmiFamily::Custom, &render(&input).unwrap()),
             Ok(expected)

@@ -73,7 +73,7 @@ pub(crate) trait ClusterObjects {
         pods.iter().filter(is_running).count()
     }
 
-    /// The instances that the cluster has, and what else helps to see why a test waits in vain.
+    /// The instances that the cluster has, and more that helps to see why a test waits without success.
     async fn describe_cloud(&self) -> String;
 
     /// Waits until something holds, at most so long.

@@ -1,4 +1,4 @@
-//! What goes wrong on the way, and who may do what.
+//! Failures of connections, and permissions.
 
 use crate::fixture::{World, account, world, world_of};
 use kerf_aws::launch::TargetCapacity;

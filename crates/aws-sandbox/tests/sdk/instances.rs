@@ -242,7 +242,7 @@ async fn signals_come_as_messages_that_the_provider_reads() {
             (InterruptionKind::SpotReclaim, warned),
         ]
     );
-    // Two minutes after the warning the instance ends by itself, and the queue tells of it.
+    // Two minutes after the warning the instance ends by itself, and the queue gets a message about it.
     let mut ended = Vec::new();
     while ended.len() < 2 {
         ended.extend(kinds().await);

@@ -53,7 +53,7 @@ async fn moto_a_whole_life() {
             .iter()
             .all(|node| node.labels()["karpenter.sh/initialized"] == "true")
     );
-    // The name of the node comes onto the instance.
+    // The name of the node is written as a tag of the instance.
     cluster
         .until("instances are named", 5, async |cluster| {
             let instances = cluster.instances().await;
@@ -93,7 +93,7 @@ async fn moto_a_whole_life() {
         .until("all pods run", 10, async |cluster| cluster.running_pods().await == 5)
         .await;
 
-    // An instance that somebody ends is replaced.
+    // An instance that a user terminates is replaced.
     let lost: Vec<String> = ids(&cluster).await.into_iter().collect();
     cluster.services.ec2.terminate_instances(&lost).await.unwrap();
     cluster

@@ -37,7 +37,7 @@ impl MotoCluster {
     pub(crate) async fn start() -> Self {
         let moto = Moto::of_environment();
         let services = moto.services();
-        // moto's instances bear the machine's time.
+        // moto's instances have the machine's time.
         let clock = Clock::simulated(Clock::system().now());
         let sandbox = empty_cluster(7).clock(clock.clone()).build().await.unwrap();
         let shutdown = CancellationToken::new();

@@ -27,7 +27,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-/// moto at its address. Calls block the thread, so that virtual time stands still meanwhile.
+/// moto at its address. Calls block the thread, so that virtual time does not pass meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Moto {
     address: Arc<str>,
@@ -57,7 +57,7 @@ impl Moto {
         let rest = uri.split_once("://").map_or(uri, |(_, rest)| rest);
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let path = if path.starts_with('/') { path } else { "/" };
-        // The host is how moto tells the services apart.
+        // moto finds the service by the host.
         let mut head = format!(
             "{} {path} HTTP/1.1\r\nconnection: close\r\nhost: {host}\r\n",
             request.method()

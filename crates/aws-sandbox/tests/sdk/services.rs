@@ -92,7 +92,7 @@ async fn a_receive_waits_for_messages() {
     let ((), messages) = tokio::join!(send, sqs.receive(&url));
     let message = messages.unwrap().remove(0);
     assert_eq!((message.body.as_str(), message.sent), ("{}", Some(later(27))));
-    // It is hidden for 20 s, and comes back unless it is deleted.
+    // It is hidden for 20 s, and received again unless it is deleted.
     let again = sqs.receive(&url).await.unwrap().remove(0);
     assert_eq!(begun.elapsed(), Duration::from_secs(47));
     sqs.delete(&url, &again.receipt).await.unwrap();

@@ -1,4 +1,4 @@
-//! What goes wrong on AWS: instances that vanish, capacity that is missing, answers that are lost, processes that stand by, and things that
+//! Failures of AWS: instances that vanish, capacity that is missing, answers that are lost, processes that do not lead, and things that
 //! change below running nodes.
 
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster, manager, prepared};

@@ -40,7 +40,7 @@ pub(crate) fn class_with_status(changes: Value, status_changes: Value) -> EC2Nod
     decode(&object).unwrap()
 }
 
-/// A class of this family whose images come from ids.
+/// A class of this family whose images are selected by id.
 pub(crate) fn of_family(family: &str) -> EC2NodeClass {
     class(json!({"amiFamily": family, "amiSelectorTerms": [{"id": "ami-1"}]}))
 }

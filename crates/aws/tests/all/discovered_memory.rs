@@ -61,7 +61,7 @@ fn what_is_kept_is_taken_back_after_a_restart() {
     assert_eq!(restored, memory);
     assert_eq!(restored.of_images(1).memory("m5.large", 1, at(11)), Some(7800 * MIB));
     assert_eq!(restored.of_images(1).memory("m5.large", u64::MAX, at(11)), None);
-    // What is over is not taken over, and nothing lasts longer than what is seen now.
+    // Expired observations are not merged, and no merged one lasts longer than one made now.
     let mut later = DiscoveredMemory::default();
     assert!(later.merge(&restored, at(60)));
     assert_eq!(later.memory("m5.large", 1, at(59)), None);

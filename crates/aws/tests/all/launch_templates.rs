@@ -65,7 +65,7 @@ async fn templates_that_no_launch_needs_are_deleted_by_the_leader() {
         .templates
         .extend([("orphan".to_owned(), data), ("foreign".to_owned(), foreign)]);
     let names = || world.aws.account().templates.keys().cloned().collect::<Vec<_>>();
-    // A process that only stands by knows nothing of the orphan, and deletes nothing.
+    // A process that does not lead knows nothing of the orphan, and deletes nothing.
     world.cloud.templates.delete_unused().await;
     assert_eq!(names(), ["foreign", own.as_str(), "orphan"]);
     world.cloud.templates.take_over().await.unwrap();

@@ -1,4 +1,4 @@
-//! Look-ups of what a class selects: how often AWS is called, and what becomes of its answers.
+//! Look-ups of what a class selects: how often AWS is called, and how its answers are cached.
 
 use crate::class::class;
 use crate::fake_aws::{FakeAws, reservation};
@@ -426,7 +426,7 @@ async fn a_placement_group_is_asked_for_once_a_minute_and_kept_when_ec2_fails() 
     aws.fail("DescribePlacementGroups", "InternalError", "");
     assert!(lookup.get(&class).await.is_err());
     assert_eq!(lookup.known(&class), KnownGroup::Group(group.clone()));
-    // The error stands for a minute, too.
+    // The error is cached for a minute, too.
     assert_eq!(lookup.resolve(&class).await.unwrap(), Some(group));
     assert!(lookup.get(&class).await.is_err());
     assert_eq!(aws.take_calls().len(), 1);

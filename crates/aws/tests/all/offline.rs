@@ -1,4 +1,4 @@
-//! The instance types of a class without AWS at hand.
+//! The instance types of a class without a call of AWS.
 
 use crate::class::{class, class_with_status, label, settings, single};
 use jiff::Timestamp;

@@ -63,7 +63,7 @@ impl Running {
         Api::all(self.world.client.clone())
     }
 
-    /// Waits for something that must come within `seconds`.
+    /// Waits until `holds` returns true, at most `seconds`.
     async fn until(&self, what: &str, seconds: u64, holds: impl AsyncFn() -> bool) {
         let end = Instant::now() + Duration::from_secs(seconds);
         while !holds().await {
@@ -157,7 +157,7 @@ impl Running {
         });
     }
 
-    /// EC2 ends what was told to shut down.
+    /// EC2 ends the instances that are shutting down.
     fn end_instances(&self) {
         let mut account = self.world.aws.account();
         account.instances.retain(|one| one.state != "shutting-down");
@@ -250,7 +250,7 @@ async fn a_deleted_class_ends_with_the_last_of_its_claims() {
     running
         .until("the claim is gone", 60, async || running.is_gone("a").await)
         .await;
-    // Long before the ten minutes after which it would look again.
+    // Long before the ten minutes after which it would reconcile again.
     running
         .until("the class is gone", 30, async || {
             classes.get_opt("nodes").await.unwrap().is_none()

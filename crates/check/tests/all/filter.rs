@@ -1,4 +1,4 @@
-//! The filters speak as kube-scheduler does.
+//! The filters give the same reasons as kube-scheduler.
 
 use crate::fixture::{Cluster, bind, pod, port, resources, spread, term};
 use kerf_check::filter::feasible;

@@ -291,7 +291,7 @@ fn the_iam_permissions_are_printed_for_a_cluster() {
         of("sqs:ReceiveMessage"),
         "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:prod"
     );
-    // Names come from the values of the chart, too.
+    // Names may also be set in the values of the chart.
     let template = printed(&[
         "cloudformation",
         "--set",

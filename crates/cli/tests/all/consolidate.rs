@@ -470,7 +470,7 @@ fn every_code_is_documented() {
         codes.extend(here.filter_map(|rest| rest.split('"').next()));
     }
     assert!(codes.len() > 30 && codes.contains(&"Later") && codes.contains(&"Unreadable"));
-    // Empty nodes are explained by what emptiness looks at.
+    // The obstacles of empty nodes are those of emptiness.
     codes.retain(|code| *code != "LeftToEmptiness");
     codes.retain(|code| !code.is_empty());
     codes.sort_unstable();

@@ -59,7 +59,7 @@ fn drift_is_not_called_a_saving() {
     let explained = text(&items);
     let headline = "Node one would go now: it has drifted, and a new node takes its pods (Drifted).\n";
     assert!(explained.starts_with(headline), "{explained}");
-    // Nothing is saved where nobody knows what the node costs.
+    // Without a known price of the node there are no savings.
     for item in &mut items {
         let labels = &mut item["metadata"]["labels"];
         if labels.get("node.kubernetes.io/instance-type").is_some() {

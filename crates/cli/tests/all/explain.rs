@@ -301,7 +301,7 @@ fn exit_codes_tell_missing_objects_from_bad_questions() {
     assert!(nowhere.stderr.contains("/nowhere/config"), "{}", nowhere.stderr);
 }
 
-/// What is wrong elsewhere is said, and does not keep the answer back.
+/// Errors about other objects are printed, and do not prevent the answer.
 #[test]
 fn other_objects_faults_do_not_keep_the_answer_back() {
     let manifests = world() + &pod("bad", "1x", "") + &pod("small", "100m", "");

@@ -173,7 +173,7 @@ fn daemon_set(draw: &mut Draw, number: u64) -> Value {
         "spec": {"selector": {"matchLabels": {"daemon": name}}, "template": {"metadata": {"labels": {"daemon": name}}, "spec": spec}}})
 }
 
-/// A node nobody manages, with pods on it. Their labels are their own, so that what runs already breaks no rule.
+/// An unmanaged node with pods on it. Their labels are unique, so that pods that run already break no rule.
 fn node(draw: &mut Draw, number: u64, items: &mut Vec<Value>) {
     let name = format!("node-{number}");
     let cpu = draw.pick(&[2u64, 4, 8]);

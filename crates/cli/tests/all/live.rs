@@ -68,7 +68,7 @@ impl Up {
         listed["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Creates objects, each at its path, and gives back what became of them.
+    /// Creates objects, each at its path, and returns them as they are stored.
     pub(crate) fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
         self.with_client(async |client| {
             let mut created = Vec::new();
@@ -149,7 +149,7 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
         let document = serde_json::from_str(&outcome.stdout).expect("a document");
         (document, outcome.stderr)
     };
-    // Nothing says which pods the claim is for.
+    // No event names the pods of the claim.
     let said = up.explain(&["pod/served"]).stderr;
     assert!(
         said.starts_with("note: NodeClaim default-x has no machine yet, "),
@@ -361,7 +361,7 @@ fn the_limits_of_a_pool_count_whole_machines() {
         std::thread::sleep(Duration::from_millis(100));
     };
     assert!(claims.iter().all(|claim| capacity(claim) == "4"), "{claims:?}");
-    // A pass every few seconds looks again at the pods that are left: two machines of 4 CPUs are all the limit allows.
+    // A pass every few seconds plans the remaining pods again: two machines of 4 CPUs are all the limit allows.
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(up.list("/apis/karpenter.sh/v1/nodeclaims").len(), 2);
 }
@@ -441,7 +441,7 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
         std::thread::sleep(Duration::from_millis(50));
     };
     assert!(metrics.contains("karpenter_"), "{metrics}");
-    // A pod that asks for a claim nobody made is ignored, which is logged at DEBUG.
+    // A pod with a volume claim that does not exist is ignored, which is logged at DEBUG.
     let mut ignored = manifest::pod("ignored", "1");
     ignored["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]);
     up.create(&[class(), pool(&json!({})), ("/api/v1/namespaces/default/pods", ignored)]);

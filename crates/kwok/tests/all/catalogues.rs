@@ -1,4 +1,4 @@
-//! Catalogue files: what they mean (KWK-011 to KWK-025), and what is said about bad ones.
+//! Catalogue files: their meaning (KWK-011 to KWK-025), and the errors about bad ones.
 
 use kerf_kwok::{
     ReadMode, builtin_catalogue, ec2_catalogue, load_catalogue, load_catalogue_or_none, read_catalogue, vocabulary,

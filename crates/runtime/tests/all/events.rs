@@ -1,4 +1,4 @@
-//! What Events look like when they reach the API.
+//! The Events as they are written to the API.
 
 use std::time::Duration;
 

@@ -191,7 +191,7 @@ async fn a_standby_takes_over_within_two_seconds_of_a_graceful_stop() {
         let server = store.server();
         let first = elector(&server, "a", &clock);
         let mut second = elector(&server, "b", &clock);
-        // The first one leads before the second one begins to look, and stops at another point between its looks each time.
+        // The first one leads before the second one begins to poll, and stops at another point between its polls each time.
         let lead = tokio::time::sleep(seconds(60) + Duration::from_millis(100 * led));
         let stops = async {
             first
@@ -316,7 +316,7 @@ async fn a_call_without_an_answer_does_not_cost_the_lease() {
     for unanswered in [Unanswered::Stored, Unanswered::Dropped] {
         assert_eq!(leads_for(2, unanswered).await, seconds(60), "{unanswered:?}");
     }
-    // OPS-050: renewals that nobody stores end it within the renew deadline.
+    // OPS-050: renewals that are not stored end it within the renew deadline.
     let led = leads_for(usize::MAX, Unanswered::Dropped).await;
     assert!(led > seconds(20) && led <= seconds(31), "{led:?}");
     // Every renewal is stored, and reading shows it.

@@ -282,7 +282,7 @@ async fn a_watch_that_lies_heals_with_the_next_list() {
     let mut starts = 0;
     let server = Server::new(move |_| {
         starts += 1;
-        // The second list shows an object whose event never came.
+        // The second list shows an object whose event was never delivered.
         let mut lines = vec![event("ADDED", &object("a", 1))];
         if starts > 1 {
             lines.push(event("ADDED", &object("lost", 1)));

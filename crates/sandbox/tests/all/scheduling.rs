@@ -152,7 +152,7 @@ async fn a_nominated_node_is_tried_first_and_its_room_is_kept() {
     let (full, half) = (cluster.pod("full").await, cluster.pod("half").await);
     let (full, half) = (node_of(&full).to_owned(), node_of(&half).to_owned());
     assert_ne!(full, half);
-    // It waits for the room of the full node, and keeps it from pods that come later but do not matter more.
+    // It waits for the room of the full node, and keeps it from later pods of at most the same priority.
     cluster.create(pod("planned", asks("3"))).await;
     seconds(1).await;
     nominate(&cluster, "planned", &full).await;

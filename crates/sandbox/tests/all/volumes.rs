@@ -46,7 +46,7 @@ async fn a_stateful_sets_volumes_are_made_where_its_pods_go_and_hold_them_there(
     let zone = if home == "n1" { "a" } else { "b" };
     let term = &volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0];
     assert_eq!(term["values"], json!([zone]));
-    // Its node is full of somebody else when it comes back: it waits for its zone.
+    // Its node is full of other pods when it is created again: it waits for room in its zone.
     cluster
         .patch(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": home}, "spec": {"unschedulable": true}}))
         .await;

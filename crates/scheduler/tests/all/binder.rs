@@ -1,4 +1,4 @@
-//! What becomes of plans when kube-scheduler binds their pods.
+//! The forecast of how kube-scheduler binds the pods of plans.
 
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
@@ -84,7 +84,7 @@ fn pods_spread_or_pack_as_nodes_are_scored() {
 
 #[test]
 fn a_machine_that_comes_first_is_filled_by_the_oldest_pods() {
-    // Planned: one node for the pods with much cpu, one for those with much memory. The first to come takes what is first in the queue.
+    // Planned: one node for the pods with much cpu, one for those with much memory. The first node that is ready takes the first pods of the queue.
     let fixture = Fixture::read(
         "type c cpu=8 mem=16Gi price=0.4\ntype m cpu=2 mem=40Gi price=0.4\npool default\n\
          pod a*4 cpu=0.5 mem=9Gi\npod b*4 cpu=1.9 mem=3Gi",

@@ -97,7 +97,7 @@ fn a_group_counts_whom_it_selects_where_its_owner_could_be() {
     check(&cluster("/anynode"), "default/t b: p\ndefault/t: other");
 }
 
-// SCH-206: upstream counts a pod only once its machine has one value for the key; here whom a required spread counts is given one.
+// SCH-206: upstream counts a pod only once its machine has one value for the key; here a pod that a required spread counts gets one.
 #[test]
 fn a_pod_counts_from_its_placement_on() {
     check(

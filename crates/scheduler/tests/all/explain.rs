@@ -446,7 +446,7 @@ fn a_pod_nobody_can_consider_has_no_refusals() {
 // SCH-244
 #[test]
 fn the_error_is_that_of_the_latest_attempt_and_success_erases_it() {
-    // p comes first and finds nobody to be near; once q is there, it is the limit that refuses it, or nothing.
+    // p is tried first and finds no pod to be near; once q is placed, only the limit may refuse it.
     let world = |limit: &str| {
         format!(
             "type t cpu=2 mem=4Gi price=0.1 zones=a

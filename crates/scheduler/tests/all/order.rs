@@ -80,7 +80,7 @@ fn a_settling_node_takes_no_pod_from_a_healthy_one() {
     );
 }
 
-// SCH-251: the phase says who may go there, not whether the pod is bound.
+// SCH-251: the phase decides which pods may be planned there, not whether the pod is bound.
 #[test]
 fn a_settling_node_takes_a_bound_pod_that_has_not_started() {
     let mut fixture = Fixture::read(

@@ -198,7 +198,7 @@ fn volumes_that_name_too_many_places_are_the_fault_of_their_pod() {
     );
 }
 
-// SCH-168: upstream does not look at DaemonSets that have no pod on the node yet.
+// SCH-168: upstream ignores DaemonSets that have no pod on the node yet.
 #[test]
 fn the_port_of_a_daemon_to_come_is_taken() {
     check(

@@ -85,7 +85,7 @@ fn required_terms_run_out_before_a_preference_is_dropped() {
     );
 }
 
-// SCH-269: upstream stops before it comes back to a term that failed because of a preference.
+// SCH-269: upstream stops before it tries a term again that failed because of a preference.
 #[test]
 fn a_required_term_is_tried_again_once_preferences_are_gone() {
     check(

@@ -1,4 +1,4 @@
-//! Clusters from objects at hand.
+//! Clusters built from given objects.
 
 use crate::fixture::{node, now, pod, pod_names, running, yaml};
 use kerf_model::intern::sym;

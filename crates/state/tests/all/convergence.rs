@@ -1,4 +1,4 @@
-//! Whatever order events of different objects come in, the mirror ends where a list of the final objects would put it.
+//! In every order of events of different objects, the mirror ends in the state that a list of the final objects gives.
 
 use crate::fixture::{claim, node, now, pending, running, yaml};
 use kerf_api::NodeClaim;

@@ -350,7 +350,7 @@ fn daemon_pods_are_summed_separately() {
 #[test]
 fn a_name_used_again_moves_the_usage_and_late_events_do_no_harm() {
     let mut mirror = mirror();
-    // The pod comes before its node.
+    // The pod's event is delivered before that of its node.
     mirror.apply(running("a", "n-1", "'1'"));
     mirror.apply(node("n-1", "", "[]"));
     mirror.apply(node("n-2", "", "[]"));
@@ -358,7 +358,7 @@ fn a_name_used_again_moves_the_usage_and_late_events_do_no_harm() {
     let mut again = running("a", "n-2", "'1'");
     again.metadata.uid = Some("another".to_owned());
     mirror.apply(again);
-    // The deletion of the first pod comes late.
+    // The deletion of the first pod is delivered late.
     mirror.delete(&running("a", "n-1", "'1'"));
     let snapshot = mirror.snapshot(now());
     assert!(find(&snapshot, "n-1").pods.is_empty());

@@ -242,7 +242,7 @@ fn a_pod_may_opt_out_of_pools() {
     );
 }
 
-// SCH-031: what is bound was accepted by somebody.
+// SCH-031: a bound pod was accepted already.
 #[test]
 fn bound_pods_are_not_validated() {
     let lean = pod(
@@ -533,7 +533,7 @@ fn null_means_left_out() {
     assert!(converter().pod(&lean).pod.faults.is_empty());
 }
 
-/// Label values come and go with every rollout and every job. Whoever compares them compares texts, so that none stays for ever.
+/// Label values change with every rollout and every job. They are compared as texts and not interned, so that none stays for ever.
 #[test]
 fn label_values_of_pods_that_are_gone_are_forgotten() {
     let mut mirror = mirror();

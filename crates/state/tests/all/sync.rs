@@ -150,7 +150,7 @@ fn a_promised_pod_that_is_bound_or_gone_leaves_its_claim() {
     let snapshot = mirror.snapshot(now());
     let planned = find(&snapshot, "claim");
     assert!(planned.pods.is_empty());
-    // The machine comes all the same: others may have the room.
+    // The machine is launched all the same: other pods may use the room.
     assert_eq!(planned.available().get(sym::CPU), 2_000);
     assert_eq!(pod_names(&snapshot.pending), ["b", "c"]);
 }

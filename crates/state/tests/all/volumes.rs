@@ -1,4 +1,4 @@
-//! Volumes of pods: which claims may be used, who attaches them, where they can be reached.
+//! Volumes of pods: which claims may be used, which driver attaches them, where they can be reached.
 
 use crate::fixture::{mirror, now, pending, running, texts, yaml};
 use kerf_model::intern::sym;

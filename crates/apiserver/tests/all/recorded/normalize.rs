@@ -18,7 +18,7 @@ const VARYING: [&str; 9] = [
     "acceptedAt",
 ];
 
-/// Fields that are not compared: who wrote what, which the embedded server keeps only for applied objects, and documentation of columns.
+/// Fields that are not compared: field managers, which the embedded server keeps only for applied objects, and documentation of columns.
 const DROPPED: [&str; 2] = ["managedFields", "description"];
 
 /// The answer with a placeholder for every varying value.

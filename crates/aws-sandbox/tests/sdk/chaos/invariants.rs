@@ -239,7 +239,7 @@ pub(super) fn unfinished(sight: &Sight) -> Vec<String> {
     wrong
 }
 
-/// What is left of profiles and templates once their times are over, too.
+/// The profiles and templates that are left although their time has passed.
 pub(super) fn remains(sight: &Sight) -> Vec<String> {
     let mut used: BTreeSet<&str> = sight
         .classes
@@ -255,7 +255,7 @@ pub(super) fn remains(sight: &Sight) -> Vec<String> {
     let mut wrong: Vec<String> = profiles
         .map(|name| format!("profile {name} is not used and stays"))
         .collect();
-    // Classes look every half hour whether they could launch, with a template that they keep for a minute.
+    // Classes check every half hour whether they could launch, with a template that they keep for a minute.
     let stay = sight
         .templates
         .iter()

@@ -50,7 +50,7 @@ fn calm() -> Scenario {
     }
 }
 
-/// A world in which all is well, and its claims. Its controllers are gone, so that nobody repairs what is broken.
+/// A world in which all is well, and its claims. Its controllers are gone, so that nothing repairs what is broken.
 async fn abandoned() -> (World, Vec<NodeClaim>) {
     let mut world = World::begin(&calm(), false).await;
     world.pass(minutes(10)).await;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// How long before its end a capacity block must begin to be emptied.
 const BLOCK_CLOSES: SignedDuration = SignedDuration::from_mins(40);
-/// How long after that a launch may still arrive: classes look at their reservations once a minute.
+/// How long after that a launch may still arrive: classes read their reservations once a minute.
 const LATE_LAUNCH: SignedDuration = SignedDuration::from_mins(2);
 /// How long it may take to empty a block. EC2 ends its instances after ten minutes.
 const EMPTYING_MAX: Duration = Duration::from_secs(7 * 60);

@@ -50,9 +50,9 @@ pub(super) struct Scenario {
 pub(super) enum Step {
     Trouble(Trouble),
     Signal(u64, Signal),
-    /// A process dies at once, and comes back after a while.
+    /// A process dies at once, and starts again after a while.
     Crash(u64, Duration),
-    /// A process is asked to end, and comes back after a while.
+    /// A process is asked to end, and starts again after a while.
     Stop(u64, Duration),
     Scale(u64, u64),
     ChangeClass(&'static str, Value),
@@ -149,7 +149,7 @@ impl Scenario {
     }
 }
 
-/// The second pool and its class are deleted, in either order, and may come back.
+/// The second pool and its class are deleted, in either order, and may be created again.
 fn end_second(dice: &Dice, steps: &mut Vec<(Duration, Step)>) {
     let at = dice.seconds(300, 3000);
     let (first, second) = if dice.chance(50) {

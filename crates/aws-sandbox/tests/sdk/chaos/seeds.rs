@@ -31,7 +31,7 @@ fn seeds_keep_every_promise() {
     });
 }
 
-/// The world of `KERF_AWS_CHAOS_SEED` with everything that happens in it; without the variable, a quick look at one.
+/// The world of `KERF_AWS_CHAOS_SEED` with a report of everything that happens in it; without the variable, one short world.
 #[test]
 fn one_aws_world() {
     let seed = number("KERF_AWS_CHAOS_SEED");

@@ -104,7 +104,7 @@ pub(super) fn settle(account: &mut Account, now: Timestamp) {
     account.queues.insert(QUEUE.to_owned(), Queue::default());
 }
 
-/// What there is of strangers now.
+/// The resources of other owners that exist now.
 pub(super) fn look(account: &Account) -> Strangers {
     let is_stranger = |tags: &Tags| tags.contains_key(MARK);
     let instances = account.instances.values().filter(|one| is_stranger(&one.tags));

@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) enum Trouble {
     Calls(AwsFaultPlan),
-    /// On the way to the API of Kubernetes.
+    /// Faults of calls of the Kubernetes API.
     Kube(FaultPlan),
     LoseAnswers(&'static str, usize),
     LoseRequests(&'static str, usize),
@@ -69,7 +69,7 @@ const DENIABLE: [&str; 24] = [
     "ssm:GetParameter",
 ];
 
-/// Texts in the queue that nobody has to understand.
+/// Texts in the queue that are no valid messages.
 const MESSAGES: [&str; 5] = [
     "no json",
     "{}",

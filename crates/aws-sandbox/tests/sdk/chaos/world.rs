@@ -30,12 +30,12 @@ use tracing::subscriber::NoSubscriber;
 const PATIENCE: Duration = Duration::from_secs(100 * 60);
 /// How long it has to stay so.
 const CALM: Duration = Duration::from_secs(180);
-/// How often the world is looked at, and how often while it is left alone: looking is a twelfth of all work.
+/// How often the world is observed, and how often while it is left alone: observing is a twelfth of all work.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 const LOOK_AT_REST: Duration = Duration::from_secs(60);
 /// How long a process that ended by itself takes to be back.
 const RESTART: Duration = Duration::from_secs(10);
-/// How long what happens on the way to Kubernetes may still end a process.
+/// How long after a fault of calls of the Kubernetes API a process may still end because of it.
 const AFTERMATH: Duration = Duration::from_secs(150);
 /// How long a quiet world is left alone: profiles are protected for an hour, and collected each half hour.
 const REST: Duration = Duration::from_secs(100 * 60);
@@ -101,12 +101,12 @@ pub(super) struct World {
     machines: CancellationToken,
     processes: Vec<Process>,
     elects: bool,
-    /// When processes that are away come back.
+    /// When processes that ended start again.
     back_at: Vec<Instant>,
     lives: u64,
     aws_plan: AwsFaultPlan,
     kube_plan: FaultPlan,
-    /// Until when something is on the way to Kubernetes.
+    /// Until when calls of the Kubernetes API may fail.
     kube_trouble: Option<Instant>,
     kept: Kept,
     replicas: BTreeMap<String, u64>,
@@ -233,7 +233,7 @@ impl World {
         self.wait(self.born + LIFE).await;
     }
 
-    /// Lets time pass; who ended meanwhile comes back, and the invariants are looked at.
+    /// Lets time pass. Starts processes again that ended meanwhile, and checks the invariants.
     async fn wait(&mut self, until: Instant) {
         loop {
             let next = self.back_at.iter().min().map_or(until, |at| until.min(*at));
@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// A process ended by itself, and comes back.
+    /// Handles the end of a process that ended by itself; it will start again.
     async fn bury(&mut self, index: usize, end: &End) {
         let now = Instant::now();
         let process = self.processes.remove(index);

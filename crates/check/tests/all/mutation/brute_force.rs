@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A pod and the node it is on.
 type At<'a> = (&'a Pod, &'a Node);
 
-/// Who is where before the plan, and who is to come.
+/// The pods on each node before the plan, and the pods that the plan places.
 pub(super) struct Problem<'a> {
     snapshot: &'a Snapshot,
     bound: Vec<At<'a>>,
@@ -61,7 +61,7 @@ pub(super) fn objection(problem: &Problem<'_>) -> Option<String> {
     (!some_order_works(problem, 0, &mut dead_ends)).then(|| "no order of binding works".to_owned())
 }
 
-/// What keeps a pod from a node in whatever order pods come.
+/// The reason why a node cannot take a pod in any order of binding.
 fn refusal(problem: &Problem<'_>, pod: &Pod, node: &Node) -> Option<String> {
     if node.marked_for_deletion {
         return Some("the node is being deleted".to_owned());
@@ -155,7 +155,7 @@ fn room(problem: &Problem<'_>, node: &Node, neighbours: &[&Pod]) -> Option<Strin
             .find(|(known, _)| *known == name)
             .map_or(0, |(_, amount)| amount)
     };
-    // A resource that only those who are there already use too much of is not the plan's fault.
+    // If the pods that run already use too much of a resource, that is not the plan's fault.
     let placed = problem.placed.iter().filter(|(_, at)| at.name == node.name);
     let asked: BTreeSet<Sym> = placed
         .flat_map(|(pod, _)| pod.shape.requests.iter())
@@ -236,7 +236,7 @@ fn repulsion(problem: &Problem<'_>, pod: &Pod, node: &Node) -> Option<String> {
     found.map(|(other, _)| format!("anti-affinity with {}", other.name))
 }
 
-/// Whether those still to come can be bound in some order, where the bits of `arrived` say who is there.
+/// Whether the remaining pods can be bound in some order; the bits of `arrived` are the pods that are bound.
 fn some_order_works(problem: &Problem<'_>, arrived: u32, dead_ends: &mut BTreeSet<u32>) -> bool {
     let waiting: Vec<usize> = (0..problem.placed.len())
         .filter(|at| arrived & (1 << at) == 0)
