@@ -44,6 +44,7 @@ pub(crate) fn root(registry: &Registry) -> Value {
     json!({"paths": paths})
 }
 
+/// Resources by group and version.
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>;
 
 fn groups(registry: &Registry) -> Groups {
@@ -79,6 +80,7 @@ fn by_priority<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String
     versions
 }
 
+/// An `APIGroup` object; the preferred version is the first by priority.
 fn group<'a>(name: &str, versions: impl Iterator<Item = &'a String>) -> Value {
     let versions: Vec<Value> = by_priority(versions)
         .iter()

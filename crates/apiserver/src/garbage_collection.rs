@@ -111,6 +111,7 @@ impl State {
         }
     }
 
+    /// Whether a dependent blocks the foreground deletion of an owner: its reference has `blockOwnerDeletion`.
     fn blocks(&self, dependent: &ObjectRef, owner: Uid) -> bool {
         self.get(dependent).is_some_and(|d| {
             json::items(&d.value(), &["metadata", "ownerReferences"])
@@ -122,6 +123,7 @@ impl State {
         })
     }
 
+    /// Removes the references to an owner from a dependent.
     fn orphan(&mut self, dependent: &ObjectRef, owner: Uid) {
         let Some(mut object) = self.get(dependent).map(|d| d.to_value()) else {
             return;
@@ -135,6 +137,7 @@ impl State {
         }
     }
 
+    /// Removes a finalizer from an object that is being deleted; erases the object if it was the last one.
     fn drop_finalizer(&mut self, at: &ObjectRef, mut object: Value, finalizer: &str) {
         if let Some(finalizers) = json::array_mut(&mut object, &["metadata", "finalizers"]) {
             finalizers.retain(|f| f != finalizer);
@@ -149,6 +152,7 @@ impl State {
         }
     }
 
+    /// Deletes all objects of a namespace.
     fn empty_namespace(&mut self, name: &str, now: Timestamp) {
         let content: Vec<(Arc<Resource>, ObjectRef)> = self
             .tables()

@@ -143,6 +143,7 @@ pub(crate) fn open(
 }
 
 impl Watch {
+    /// The next line of the stream; `None` at its end. Waits for events, bookmarks and the deadline.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(object) = self.initial.next() {
@@ -193,6 +194,7 @@ impl Watch {
         any
     }
 
+    /// Ends the stream with an `ERROR` event.
     fn fail(&mut self, error: &ApiError) {
         let line = named_event_line("ERROR", |out| {
             out.extend_from_slice(error.status().to_string().as_bytes());
@@ -219,6 +221,7 @@ impl Watch {
         }
     }
 
+    /// Sends a bookmark that is due, or ends the stream after its deadline.
     fn on_timer(&mut self) {
         let now = Instant::now();
         if self.deadline.is_some_and(|d| d <= now) {
@@ -233,6 +236,7 @@ impl Watch {
         }
     }
 
+    /// A `BOOKMARK` event with the version of the cursor.
     fn bookmark(&self, ends_initial_events: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if ends_initial_events {

@@ -35,6 +35,7 @@ pub(crate) fn create(state: &mut State, write: &mut WriteRequest<'_>, object: &m
     }
 }
 
+/// Sets the defaults of a built-in object that is created.
 fn default_new(state: &mut State, resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
     let kind = resource.kind.as_str();
     if resource.is("", "pods") {
@@ -99,6 +100,7 @@ pub(crate) fn update(
     }
 }
 
+/// Sets the defaults of a built-in object that is updated.
 fn default_changed(state: &mut State, resource: &Resource, object: &mut Value) {
     if resource.is("", "pods")
         && let Some(spec) = object.get_mut("spec")

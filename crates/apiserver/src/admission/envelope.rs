@@ -48,6 +48,7 @@ pub(crate) fn envelope(
     envelope_identity(resource, namespace, name, object)
 }
 
+/// Sets namespace and name of the object from the request, or checks that they agree.
 fn envelope_identity(
     resource: &Resource,
     namespace: &str,

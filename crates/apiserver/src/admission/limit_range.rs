@@ -65,6 +65,7 @@ pub(super) fn admit(state: &State, resource: &Resource, pod: &mut Value) -> Resu
     Err(ApiError::forbidden(resource, name, &why))
 }
 
+/// Sets the default requests and limits of one limit range item on a container. Adds a text about what was set to `set`.
 fn default_container(item: &Value, container: &mut Value, what: &str, set: &mut Vec<String>) {
     let name = json::text(container, &["name"]).unwrap_or_default().to_owned();
     for (from, kind, word) in [

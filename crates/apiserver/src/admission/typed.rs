@@ -70,6 +70,7 @@ pub(crate) fn undecodable(resource: &Resource, why: &str) -> ApiError {
     ))
 }
 
+/// Decodes an object by its built-in type: drops and collects unknown fields, and refuses values of a wrong type.
 struct Decoder<'a> {
     unknown: Vec<String>,
     type_name: &'a str,

@@ -56,6 +56,7 @@ pub(super) fn answer(state: &mut State, call: &Call<'_>, route: &Route) -> Resul
     }
 }
 
+/// The aggregated discovery document of the groups for which `wanted` holds.
 fn aggregate(state: &State, wanted: impl Fn(&str) -> bool) -> Answer {
     Answer::json(200, &discovery::aggregated(&state.registry, wanted)).content_type(AGGREGATED)
 }

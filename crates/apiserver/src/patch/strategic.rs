@@ -25,6 +25,7 @@ fn bad(message: &str) -> PatchError {
     PatchError::BadRequest(message.to_owned())
 }
 
+/// Merges a patch into an object, or replaces or empties the object if the patch has such a directive.
 fn merge_objects(
     mut target: Map<String, Value>,
     patch: &Map<String, Value>,
@@ -99,6 +100,7 @@ fn delete_scalars(target: &mut Map<String, Value>, field: &str, remove: &Value) 
     Ok(())
 }
 
+/// Merges one field of a patch: null removes it, objects and lists are merged by their types, other values replace it.
 fn merge_field(
     target: &mut Map<String, Value>,
     key: &str,
@@ -162,6 +164,7 @@ fn merge_typed(
     }
 }
 
+/// Merges a list by the merge key of its field. A list without merge key is a set, one that is not merged is replaced.
 fn merge_lists(
     current: Vec<Value>,
     patch: &[Value],
@@ -186,6 +189,7 @@ fn merge_lists(
     merge_keyed(current, patch, merge_key, item_type)
 }
 
+/// Merges the entries of a list with a merge key; obeys the directives `replace` and `delete`.
 fn merge_keyed(
     mut merged: Vec<Value>,
     patch: &[Value],

@@ -75,36 +75,43 @@ impl Builtin {
         self
     }
 
+    /// Changes of the spec raise `metadata.generation`.
     const fn generation(mut self) -> Self {
         self.rules.generation = true;
         self
     }
 
+    /// Updates need a resource version.
     const fn conditional_update(mut self) -> Self {
         self.rules.unconditional_update = false;
         self
     }
 
+    /// An update of a missing object creates it.
     const fn create_on_update(mut self) -> Self {
         self.rules.create_on_update = true;
         self
     }
 
+    /// A deletion returns the object instead of a `Status`.
     const fn returns_deleted(mut self) -> Self {
         self.rules.returns_deleted = true;
         self
     }
 
+    /// A deletion without a propagation policy orphans the dependents.
     const fn orphans_by_default(mut self) -> Self {
         self.rules.orphans_by_default = true;
         self
     }
 
+    /// The subresource `status` may change labels and annotations.
     const fn metadata_through_status(mut self) -> Self {
         self.rules.metadata_through_status = true;
         self
     }
 
+    /// A creation keeps the status of the object.
     const fn keep_status_on_create(mut self) -> Self {
         self.rules.keep_status_on_create = true;
         self
@@ -115,11 +122,13 @@ impl Builtin {
         self
     }
 
+    /// Objects are answered, not stored: the only verb is create.
     const fn create_only(mut self) -> Self {
         self.verbs = Verbs::CreateOnly;
         self
     }
 
+    /// Field selectors besides name and namespace, as dotted paths.
     const fn fields(mut self, fields: &'static [&'static str]) -> Self {
         self.fields = fields;
         self

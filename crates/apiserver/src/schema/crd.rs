@@ -156,6 +156,7 @@ impl CompiledVersion {
         defaults::apply(object, &self.schema);
     }
 
+    /// Prunes unknown fields and nulls, and sets defaults. Returns warnings about unknown fields; with strict validation they are errors.
     fn shape(&self, object: &mut Value, validation: FieldValidation) -> Result<Vec<String>, Vec<FieldError>> {
         let unknown = prune::unknown_fields(object, &self.schema);
         let text = |path: &String| format!("unknown field {path:?}");
@@ -172,6 +173,7 @@ impl CompiledVersion {
         }
     }
 
+    /// Validates an object against schema and CEL rules. The rules are skipped if schema errors make them meaningless.
     fn judge(&self, object: &Value, old: Option<&Value>) -> Result<(), Vec<FieldError>> {
         let mut errors = validate::errors(object, old, &self.schema, "");
         if errors.iter().any(FieldError::blocks_rules) {

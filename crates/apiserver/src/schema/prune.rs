@@ -15,6 +15,7 @@ pub(super) fn unknown_fields(object: &mut Value, root: &SchemaNode) -> Vec<Strin
     removed
 }
 
+/// Removes the fields that the schema does not know, and adds their paths to `removed`.
 fn prune(value: &mut Value, node: &SchemaNode, is_resource: bool, place: &Place<'_>, removed: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -59,6 +59,7 @@ impl State {
         }
     }
 
+    /// Adds an object that every cluster has, unless one of its name exists.
     fn seed(&mut self, group: &str, plural: &str, mut object: Value, now: Timestamp) {
         let name = json::text(&object, &["metadata", "name"])
             .unwrap_or_default()

@@ -199,6 +199,7 @@ impl State {
         stored
     }
 
+    /// Follows up a write: serves or retires custom resources, schedules the expiry of events, and queues garbage collection.
     fn after_commit(&mut self, table: TableId, change: Change, stored: &Arc<Stored>, object: &Value) {
         if self.table_id("apiextensions.k8s.io", "customresourcedefinitions") == Some(table) {
             match change {

@@ -60,6 +60,7 @@ impl State {
         ))
     }
 
+    /// Generates the name of an object that has only `generateName`. An error if it has neither.
     fn name_object(&mut self, write: &WriteRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
         if json::text(object, &["metadata", "name"]).is_some() {
             return Ok(());
@@ -83,6 +84,7 @@ impl State {
         Ok(())
     }
 
+    /// Refuses an object whose namespace does not exist or is being deleted.
     fn namespace_takes_objects(&self, write: &WriteRequest<'_>, name: &str) -> Result<(), ApiError> {
         if !write.resource.namespaced {
             return Ok(());

@@ -10,6 +10,7 @@ use crate::schema::CompiledVersion;
 use crate::server_side_apply::{self, ApplyError, BuiltinSchema, MergeSchema, Writer};
 use crate::write::{Part, WriteRequest};
 
+/// Runs a function with the merge schema of a resource: that of its CRD, or the built-in one.
 fn with_schema<T>(resource: &Resource, run: impl FnOnce(&dyn MergeSchema, &Gvk) -> T) -> T {
     let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
     let custom = resource

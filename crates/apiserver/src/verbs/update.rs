@@ -100,6 +100,7 @@ impl State {
     }
 }
 
+/// Checks that resource version and uid of the new object, if it has them, are those of the live one. The error is a conflict.
 fn check_preconditions(resource: &Resource, live: &Stored, new: &Value, old: &Value) -> Result<(), ApiError> {
     if let Some(version) = json::text(new, &["metadata", "resourceVersion"])
         && version != live.version.to_string()
@@ -163,6 +164,7 @@ fn only_status(resource: &Resource, old: &Value, mut new: Value) -> Value {
     new
 }
 
+/// Refuses finalizers that are added to an object that is being deleted.
 fn no_new_finalizers(resource: &Resource, live: &Stored, old: &Value, new: &Value) -> Result<(), ApiError> {
     if !live.deleting {
         return Ok(());

@@ -72,6 +72,7 @@ fn needs_no_budget(live: &Stored, pod: &Value) -> bool {
         )
 }
 
+/// Counts an eviction against the budget that covers the pod; stores nothing in a dry run. The error refuses the eviction.
 fn ask_budget(
     state: &mut State,
     at: &Target<'_>,
