@@ -72,7 +72,7 @@ pub fn feasible(pod: &Pod, node: &Node, cluster: &Snapshot) -> Result<(), Vec<Fi
     Filter::new(pod, cluster).node(node)
 }
 
-/// What filtering one pod needs to know of the whole cluster.
+/// The facts about the whole cluster that the filters of one pod need.
 pub struct Filter<'a> {
     pod: &'a Pod,
     cluster: &'a Snapshot,

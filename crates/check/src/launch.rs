@@ -91,7 +91,7 @@ impl<'a> NamedLaunch<'a> {
         if fitting.is_empty() { offerings } else { fitting }
     }
 
-    /// What the launch's own requirements say about a label.
+    /// A label as the launch's own requirements constrain it.
     pub(crate) fn own_label<'i>(&self, key: &str, interner: &'i Interner) -> OpenLabel<'i> {
         let own = self.launch.requirements.iter();
         let own = own.filter(|requirement| interner.text(requirement.key) == key);

@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) metrics: Option<Metrics>,
     pub(crate) listen: bool,
     pub(crate) tuning: Tuning,
-    /// What KWOK Nodes say about their capacity, which NodePool limits count.
+    /// The capacity that KWOK Nodes report, which NodePool limits count.
     pub(crate) node_capacity: NodeCapacity,
 }
 

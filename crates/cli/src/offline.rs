@@ -111,7 +111,7 @@ impl ListedCluster {
         disrupt(&self.0.view(), from, memory, &())
     }
 
-    /// What `kerf simulate --consolidate` says disruption does.
+    /// The commands that `kerf simulate --consolidate` prints.
     pub fn forecast(&self) -> Forecast {
         crate::consolidate::forecast(&self.0, None)
     }

@@ -67,7 +67,7 @@ fn unusable(args: &UpArgs) -> Option<&'static str> {
     }
 }
 
-/// What a build without the feature says.
+/// The error of a build without the feature.
 pub(crate) const NOT_IN_THIS_BUILD: &str =
     "--cloud aws is not in this build: `cargo build --release -p kerf-cli --features aws` makes one that has it";
 
@@ -163,7 +163,7 @@ async fn serve(
     Ok(Exit::Done)
 }
 
-/// What the embedded AWS needs to know of the cluster.
+/// The facts about the cluster that the embedded AWS needs.
 #[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "builds without AWS refuse before"))]
 struct AwsCluster {
     client: Client,

@@ -93,7 +93,7 @@ impl UpFlags {
     }
 }
 
-/// The options of the AWS provider. What no flag says fits the embedded account.
+/// The options of the AWS provider. Options without a flag have values for the embedded account.
 fn aws_options(values: &Values) -> anyhow::Result<AwsOptions> {
     let given = values
         .is_given("cluster-name")

@@ -76,7 +76,7 @@ impl<'a> TypeBuilder<'a> {
         self.offer(plain_offering(zone, capacity_type, price))
     }
 
-    /// An available reserved offering with so many instances left.
+    /// An available reserved offering with `left` instances left.
     #[must_use]
     pub fn reserved(self, zone: &str, id_label: &str, id: &str, left: u32, price: Price) -> Self {
         let id = self.interner.intern(id);

@@ -83,7 +83,7 @@ impl FaultyProvider {
         self.locked().script.push((method, fault));
     }
 
-    /// Hides the instance from now on, whatever the provider below says.
+    /// Hides the instance from now on, even if the provider below still has it.
     pub fn vanish(&self, provider_id: &str) {
         self.locked().vanished.insert(provider_id.to_owned());
     }
@@ -128,7 +128,7 @@ impl FaultyProvider {
         None
     }
 
-    /// Fails or waits before the call, as the fault says.
+    /// Fails or waits before the call, according to the fault.
     async fn before(&self, fault: Option<Fault>) -> Result<(), CloudError> {
         match fault {
             Some(Fault::InsufficientCapacity) => Err(CloudError::insufficient_capacity("injected by the test")),

@@ -101,7 +101,7 @@ impl Overlay {
     }
 }
 
-/// What overlays need to know of a pool.
+/// The facts about a pool that overlays depend on.
 #[derive(Clone, Debug)]
 pub struct OverlayPool {
     /// Its name.

@@ -42,7 +42,7 @@ pub(crate) fn is_guarded(meta: &ObjectMeta) -> bool {
     finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION)
 }
 
-/// Whether a Node says that it is registered.
+/// Whether a Node has the label of registered Nodes.
 pub(crate) fn is_registered(meta: &ObjectMeta) -> bool {
     label(meta.labels.as_ref(), labels::REGISTERED) == labels::TRUE
 }

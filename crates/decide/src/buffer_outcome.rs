@@ -21,7 +21,7 @@ pub struct BufferOutcome {
 pub struct BufferFinding {
     /// Whether all room exists.
     pub holds: bool,
-    /// One word for programs.
+    /// The reason of the condition, one word.
     pub reason: &'static str,
     /// The finding in words.
     pub message: String,
@@ -60,8 +60,8 @@ impl BufferOutcome {
     }
 }
 
-/// The finding about a buffer that asks for so many replicas, given the outcome of the last pass; `None` if the pass says too little to change
-/// the last one (SCH-392).
+/// The finding about a buffer that asks for `replicas`, given the outcome of the last pass; `None` if the outcome is not enough to change
+/// the last finding (SCH-392).
 pub fn buffer_finding(is_ready: bool, replicas: Option<i32>, outcome: Option<&BufferOutcome>) -> Option<BufferFinding> {
     let finding = |holds, reason, message| Some(BufferFinding { holds, reason, message });
     if !is_ready {

@@ -102,8 +102,8 @@ impl Consolidation<'_> {
     }
 }
 
-/// Whether a node with this result could go with others. With more nodes gone there is less room, so pods that do not fit when the node goes
-/// alone do not fit then either.
+/// Whether a node with this result could be removed with others. With more nodes removed there is less room, so pods that do not fit when the
+/// node alone is removed do not fit then either.
 const fn may_join(alone: &SingleNodeResult) -> bool {
     match alone {
         SingleNodeResult::Deletable | SingleNodeResult::Replaceable(_) => true,

@@ -13,7 +13,7 @@ pub enum Invalid {
     /// None of the nodes of an emptiness command is empty any more (DIS-155).
     #[error("no node of the command is empty any more")]
     NoLongerEmpty,
-    /// So many nodes are no longer candidates (DIS-181).
+    /// This number of nodes are no longer candidates (DIS-181).
     #[error("{0} candidates are no longer valid")]
     Churn(usize),
     /// Pods were nominated to one of the nodes (DIS-182).

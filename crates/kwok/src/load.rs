@@ -36,7 +36,7 @@ pub fn load_catalogue(path: Option<&Path>, interner: &Interner) -> Result<Arc<Ca
     Ok(Arc::new(catalogue))
 }
 
-/// The same for a controller, which goes on with no types at all when the file is bad.
+/// The same for a controller, which runs without instance types if the file is invalid.
 pub fn load_catalogue_or_none(path: Option<&Path>, interner: &Interner) -> Arc<Catalogue> {
     load_catalogue(path, interner).unwrap_or_else(|error| {
         tracing::error!(%error, "failed constructing instance types");

@@ -67,7 +67,7 @@ impl ConsolidationPolicy {
     }
 }
 
-/// What a pool says about taking its nodes away.
+/// The disruption settings of a pool.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DisruptionPolicy {
     /// What consolidation may do.

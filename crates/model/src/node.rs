@@ -57,7 +57,7 @@ pub struct Node {
     pub lifecycle: NodeLifecycle,
 }
 
-/// What disruption needs to know of a node besides its load.
+/// The facts about a node that disruption needs besides its load.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeLifecycle {
     /// The NodeClaim's unique id.

@@ -42,13 +42,13 @@ pub struct NodePool {
     pub catalogue: Result<Arc<Catalogue>, CatalogueFault>,
     /// Its `NodeRegistrationHealthy` condition (SCH-080).
     pub registration_healthy: Option<bool>,
-    /// How its nodes are chosen, as far as its annotations say.
+    /// How its nodes are chosen, as far as its annotations set it.
     pub packing: PoolPacking,
     /// When and how many of its nodes may be taken away.
     pub disruption: DisruptionPolicy,
 }
 
-/// How the nodes of a pool are chosen, as far as its annotations say; `None` stands for the option.
+/// How the nodes of a pool are chosen, as far as its annotations set it; `None` stands for the option.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolPacking {
     /// The way to pack. `Upstream` if an annotation cannot be read.

@@ -23,7 +23,7 @@ const OFFSET_MAX: SignedDuration = SignedDuration::from_secs(60);
 const OFFSET_AGREED: SignedDuration = SignedDuration::from_secs(30);
 /// Differences between two measurements up to this many seconds are rounding.
 const ROUNDING_S: u64 = 5;
-/// So many answers in a row must agree before a correction is made: one of several servers may be wrong. A process gets more answers than
+/// How many answers in a row must agree before a correction is made: one of several servers may be wrong. A process gets more answers than
 /// that before its first decision.
 const CONFIRMING_ANSWERS: u32 = 10;
 
@@ -208,7 +208,7 @@ mod tests {
         "2026-01-01T00:00:00Z".parse().expect("a timestamp")
     }
 
-    /// As many answers as count say that it is so many seconds after the start.
+    /// Enough answers to count, with a time `seconds` after the start.
     fn hear(clock: &Clock, seconds: i64) {
         for _ in 0..CONFIRMING_ANSWERS {
             clock.observe_server_time(start() + SignedDuration::from_secs(seconds));

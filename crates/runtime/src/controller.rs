@@ -90,7 +90,7 @@ impl fmt::Display for ReconcileError {
                 text = format!("{text}: {part}");
             }
             if error.is::<kube::Error>() {
-                // What follows only says the same in the client library's words.
+                // The remaining sources repeat the same in the client library's words.
                 break;
             }
         }

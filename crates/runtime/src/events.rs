@@ -24,9 +24,9 @@ use crate::random::Rng;
 
 /// The reporting component of Events (OPS-181). Dashboards and scripts filter by it.
 const COMPONENT: &str = "karpenter";
-/// How long the same Event is dropped when it does not say otherwise (OPS-182).
+/// How long an equal Event is dropped by default (OPS-182).
 const DEDUPE: Duration = Duration::from_secs(120);
-/// Events that may wait to be written. A burst beyond it says nothing new.
+/// The largest number of Events that wait to be written. A burst beyond it has nothing new.
 const QUEUE: usize = 1000;
 /// Events whose repetitions are counted on the object written first.
 const REMEMBERED: usize = 4096;
@@ -89,7 +89,7 @@ pub struct Event {
     pub object: ObjectRef,
     /// Normal or Warning.
     pub kind: EventType,
-    /// The reason: one word, for programs.
+    /// The reason: one word that programs compare.
     pub reason: Cow<'static, str>,
     /// The message: a sentence, for people.
     pub message: String,
@@ -167,7 +167,7 @@ impl Recorder {
         }
     }
 
-    /// Whether publishing this Event would say anything new. Its message does not matter and need not be worked out before.
+    /// Whether this Event would be published and not dropped as an equal one. Its message does not matter and need not be computed before.
     pub fn is_due(&self, event: &Event) -> bool {
         let dedupe = self.0.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
         let end = event.dedupe_key().and_then(|key| dedupe.until.get(&key));

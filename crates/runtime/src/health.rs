@@ -106,7 +106,7 @@ impl SyncGate {
         });
     }
 
-    /// Says that `name` has its complete set.
+    /// Records that `name` has its complete set.
     pub fn mark(&self, name: &str) {
         self.0.send_if_modified(|pending| pending.remove(name));
     }

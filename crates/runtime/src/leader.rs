@@ -219,7 +219,7 @@ impl Elector {
                 self.announce();
                 return;
             }
-            // Spread below the retry period, so that a lease that is given back is taken within it.
+            // Spread below the retry period, so that a released lease is acquired within it.
             tokio::time::sleep(self.rng.jitter(self.config.retry_period * 3 / 4, 0.25)).await;
         }
     }

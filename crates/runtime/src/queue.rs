@@ -141,7 +141,7 @@ struct Entry {
 enum Wait {
     #[default]
     No,
-    /// In line since then (or, while being worked on, to be put in line afterwards).
+    /// Queued since then (or, while being worked on, to be queued afterwards).
     Ready(Instant),
     Until(Instant, u64),
 }
@@ -193,12 +193,12 @@ impl<K: Key> Queue<K> {
         }))
     }
 
-    /// Puts a key in line.
+    /// Adds a key.
     pub fn add(&self, key: K) {
         self.add_with(key, Priority::Normal);
     }
 
-    /// Puts a key in line with a priority; a key that waits already keeps the higher of the two.
+    /// Adds a key with a priority; a key that waits already keeps the higher of the two.
     pub fn add_with(&self, key: K, priority: Priority) {
         if let Some(metrics) = &self.0.metrics {
             metrics.adds.inc();
@@ -208,7 +208,7 @@ impl<K: Key> Queue<K> {
         self.wake(state);
     }
 
-    /// Puts a key in line after `delay`. A key that is due earlier anyway stays so.
+    /// Adds a key after `delay`. A key that is due earlier keeps its time.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key);
@@ -231,7 +231,7 @@ impl<K: Key> Queue<K> {
         self.wake(state);
     }
 
-    /// Puts a key in line after its back-off, which grows with each call until [`Queue::forget`].
+    /// Adds a key after its back-off, which grows with each call until [`Queue::forget`].
     pub fn add_rate_limited(&self, key: K) {
         if let Some(metrics) = &self.0.metrics {
             metrics.retries.inc();
@@ -322,14 +322,14 @@ impl<K: Key> Queue<K> {
         self.wake(state);
     }
 
-    /// How many keys are in line now, delayed ones not counted.
+    /// The number of queued keys, without delayed ones.
     pub fn len(&self) -> usize {
         let mut state = self.lock();
         state.promote_due(Instant::now());
         state.normal.len() + state.initial.len()
     }
 
-    /// Whether no key is in line.
+    /// Whether no key is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -28,7 +28,7 @@ pub struct BindError {
     pub purpose: &'static str,
     /// The option that sets it.
     pub option: &'static str,
-    /// What the system says.
+    /// The error of the system.
     pub source: std::io::Error,
 }
 
@@ -49,7 +49,7 @@ pub async fn bind(port: u16, purpose: &'static str, option: &'static str) -> Res
     }
 }
 
-/// Serves `/metrics`. With `profiling`, the paths of the profiler say that they have nothing to give.
+/// Serves `/metrics`. With `profiling`, the paths of the profiler answer that there is no profile.
 pub fn metrics_router(metrics: Metrics, profiling: bool) -> Router {
     let router = Router::new().route("/metrics", get(scrape)).with_state(metrics);
     if !profiling {

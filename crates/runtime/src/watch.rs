@@ -30,7 +30,7 @@ const STREAMED_START_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// A streamed list that takes longer has lost its final bookmark: changes still arrive, but it would never be complete.
 const STREAMED_START_MAX: Duration = Duration::from_secs(60);
 
-/// So many answers in a row that a kind is unknown prove it: a server that has just started may not know all its kinds yet.
+/// How many answers in a row prove that a kind is unknown: a server that has just started may not know all its kinds yet.
 const ABSENT_ANSWERS: u32 = 3;
 
 /// Failures further apart than this are not failures in a row. A complete list does not end the row: a server may give lists that cannot be

@@ -94,8 +94,8 @@ pub fn reference(buffer: &CapacityBuffer) -> Result<(ReferentKind, &str), Invali
     Ok((kind, &reference.name))
 }
 
-/// The most virtual pods of one buffer. Each is a pod in memory and in every plan, and any user who may create a buffer chooses the number.
-/// The solver places so many in a fraction of a second (`cargo bench --bench diverse`).
+/// The largest number of virtual pods of one buffer. Each is a pod in memory and in every plan, and any user who may create a buffer chooses the
+/// number. The solver places so many in a fraction of a second (`cargo bench --bench diverse`).
 pub const REPLICAS_MAX: i32 = 10_000;
 
 /// A buffer asks for more than [`REPLICAS_MAX`] pods.

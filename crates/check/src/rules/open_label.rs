@@ -3,7 +3,7 @@
 use crate::rules::expression::Expression;
 use std::collections::BTreeSet;
 
-/// What is known of a label that is not set yet: every source says which values it admits, and the value will be one all of them admit.
+/// A label that is not set yet: each source admits certain values, and the value will be one that all of them admit.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenLabel<'a> {
     sources: Vec<Expression<'a>>,

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Up to so many pods every order is tried: at most 4,096 states, each a copy of the counts.
+/// Up to this number of pods every order is tried: at most 4,096 states, each a copy of the counts.
 const EVERY_ORDER_PODS_MAX: usize = 12;
 
 pub(crate) fn check(

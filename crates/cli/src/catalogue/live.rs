@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::messages::say;
 use kerf_api::EC2NodeClass;
 
-/// Says that this build cannot ask AWS.
+/// Returns the error that this build cannot call AWS.
 #[cfg(not(feature = "aws"))]
 pub(super) fn run(_: &CatalogueArgs, _: &EC2NodeClass) -> anyhow::Result<Exit> {
     say!(

@@ -38,7 +38,7 @@ pub(crate) struct MoveReport {
     pub(crate) message: String,
 }
 
-/// A node that goes.
+/// A node that is removed.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Going {

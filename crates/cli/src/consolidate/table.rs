@@ -1,4 +1,4 @@
-//! The report for people: what goes, then what stays and why.
+//! The report for people: the nodes that are removed, then those that stay, with the reasons.
 
 use super::report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport, StayReport};
 use crate::columns::columns;

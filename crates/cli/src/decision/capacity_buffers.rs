@@ -70,7 +70,7 @@ fn found(object: &Object, objects: &[Object]) -> Result<Option<(CapacityBuffer, 
     };
     let referent = match kind {
         ReferentKind::PodTemplate => decode::<LeanPodTemplateObject>(referent)?.into(),
-        // The three kinds say how many pods they want, and what they are, in the same fields.
+        // The three kinds have the number of pods and their template in the same fields.
         ReferentKind::Deployment | ReferentKind::StatefulSet | ReferentKind::ReplicaSet => {
             decode::<LeanDeployment>(referent)?.spec.into()
         }

@@ -1,4 +1,4 @@
-//! Region, prices and reservations of EC2 instance types, as the command line says.
+//! Region, prices and reservations of EC2 instance types, from the command line.
 
 use crate::ec2_args::Ec2Args;
 use crate::manifests::InputError;

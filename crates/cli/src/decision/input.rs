@@ -22,9 +22,9 @@ pub(crate) struct Cluster {
     pub(crate) ec2_classes: Vec<EC2NodeClass>,
     /// CapacityBuffers, and what describes the pods of each.
     pub(crate) buffers: Buffers,
-    /// The pods claims on their way were made for, where that is known.
+    /// The pods that unlaunched claims were created for, where that is known.
     pub(crate) nominations: Nominations,
-    /// What unhealthy means besides what the provider says.
+    /// The rules for unhealthy nodes besides those of the provider.
     pub(crate) repair_policies: Vec<NodeRepairPolicy>,
     /// What could not be read and may protect nodes.
     pub(crate) unread: Vec<Unread>,

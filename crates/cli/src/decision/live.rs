@@ -133,7 +133,7 @@ fn passed_over(claims: &[&str]) -> String {
     )
 }
 
-/// The events that may name the pods of claims on their way; none where the user may not read events.
+/// The events that may name the pods of unlaunched claims; none where the user may not read events.
 async fn events(client: &Client) -> anyhow::Result<Vec<Value>> {
     let mut lists = Vec::new();
     match pages(client, "/api/v1/events", nominations::SELECTOR, &mut lists).await {

@@ -112,8 +112,8 @@ pub(super) fn explain(inputs: &DecisionInputs, index: usize, repairs: Vec<String
 }
 
 impl NodeExplanation {
-    /// How the command ends, given what was wrong with what was read. An answer is not to be trusted if the node goes and whole documents,
-    /// which may hold what protects it, were left out.
+    /// The exit code, given the errors of the input. An answer is not reliable if the node can be removed and whole documents, which may
+    /// have an object that protects it, were left out.
     pub(super) fn exit(&self, errors: &[InputError]) -> Exit {
         let unread = self.obstacles.iter().any(|obstacle| obstacle.code == "Unreadable");
         let unknown = errors.iter().any(|error| error.object.is_none());

@@ -1,4 +1,4 @@
-//! What node auto-repair says about a node.
+//! The findings of node auto-repair about a node.
 
 use crate::decision::Cluster;
 use jiff::Timestamp;

@@ -50,7 +50,7 @@ impl Bound {
     }
 }
 
-/// A pod that goes nowhere.
+/// A pod without a place.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UnschedulableReport {
@@ -122,7 +122,7 @@ pub(crate) struct Totals {
     pub(crate) memory_utilization: Option<f64>,
 }
 
-/// What the plan checker says (`--verify`).
+/// The objections of the plan checker (`--verify`).
 #[derive(Serialize, Debug)]
 pub(crate) struct Verification {
     pub(crate) valid: bool,

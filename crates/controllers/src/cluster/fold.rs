@@ -157,7 +157,7 @@ pub(super) fn relisted<T>(
     diffs.into_iter().chain(gone)
 }
 
-/// Takes over an object that was written here and returns what that changed.
+/// Stores an object that was written here and returns the changes.
 pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut Mirror, K) -> bool) -> Option<Diff<K>> {
     let name = object.name_any();
     let before = K::named(mirror, &name);

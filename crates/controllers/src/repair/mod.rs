@@ -1,7 +1,7 @@
 //! Takes away nodes that have been unhealthy for too long (the controller `node.health`; LIF-145 to LIF-156).
 //!
 //! The provider says what unhealthy means (behind the gate `NodeRepair`, as upstream has it), and so do NodeRepairPolicies, which are
-//! Kerf's own and need no gate: whoever creates one wants it. Without any policy, behaviour is upstream's. The rules are in
+//! Kerf's own and need no gate: a user who creates one wants it. Without any policy, behaviour is upstream's. The rules are in
 //! [`kerf_lifecycle::repair`].
 //!
 //! - [`Repair`] acts on nodes.

@@ -1,4 +1,4 @@
-//! What a NodeRepairPolicy says.
+//! NodeRepairPolicies as plain values.
 //!
 //! An invalid policy does nothing. It still keeps the provider's rules away from the conditions it names, on the nodes it selects:
 //! its author did not want those nodes to be replaced by the provider's rules.

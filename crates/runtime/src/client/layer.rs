@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::metrics::{Counter, Histogram, Metrics, catalogue};
 use crate::random::Rng;
 
-/// So many refusals with a `Retry-After` are retried (OPS-107).
+/// How many refusals with a `Retry-After` are retried (OPS-107).
 const ATTEMPTS_WHEN_TOLD: u32 = 10;
 /// The longest `Retry-After` that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

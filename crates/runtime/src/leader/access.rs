@@ -1,4 +1,4 @@
-//! Whether the lease can be read and written: what the log and the readiness probe say while it cannot.
+//! Whether the lease can be read and written, for the log and the readiness probe.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What a lease says. Two records that differ mean that its holder was alive in between.
+/// The contents of a lease. Two records that differ mean that its holder was alive in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// Who holds it; `None` after it was given back.
+    /// The identity of the holder; `None` after it was released.
     pub holder: Option<String>,
     /// How long its holder asks others to wait.
     pub lease_duration: Duration,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Fields that say again what another field says, or that only tools use. People do not see them.
+/// Fields that repeat another field, or that only tools use. Lines for people leave them out.
 const FOR_TOOLS: [&str; 5] = ["controllerGroup", "controllerKind", "namespace", "name", "reconcileID"];
 
 /// A line.

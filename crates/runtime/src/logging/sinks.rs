@@ -17,7 +17,7 @@ pub enum LogError {
     Open {
         /// The path.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// Another logger was installed before.

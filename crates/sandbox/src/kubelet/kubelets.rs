@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// What a node's kubelet does, as the annotation [`KUBELET`] says.
+/// The behaviour of a node's kubelet, set by the annotation [`KUBELET`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KubeletMode {
     Normal,

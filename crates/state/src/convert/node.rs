@@ -311,7 +311,7 @@ pub(crate) fn value(labels: &[(Sym, Sym)], key: Sym) -> Option<Sym> {
     labels.get(at).map(|entry| entry.1)
 }
 
-/// SCH-061: while a managed node is not initialised, what it says is zero or nothing is taken from the claim.
+/// SCH-061: while a managed node is not initialised, amounts that it reports as zero or not at all are those of the claim.
 fn effective(
     node: Option<&NodeFacts>,
     claim: Option<&ClaimFacts>,

@@ -334,7 +334,7 @@ fn phase(text: &str) -> Phase {
     }
 }
 
-/// What the annotation `karpenter.sh/do-not-disrupt` says; an illegible value protects nothing (SCH-027, DIS-052, DIS-053).
+/// The protection by the annotation `karpenter.sh/do-not-disrupt`; an illegible value protects nothing (SCH-027, DIS-052, DIS-053).
 fn do_not_disrupt(meta: &ObjectMeta) -> DoNotDisrupt {
     let Some(text) = meta
         .annotations

@@ -1,4 +1,4 @@
-//! NodePools (section 11 of `docs/behaviour/scheduling.md`) and what they say about disruption (section 6 of `docs/behaviour/disruption.md`).
+//! NodePools (section 11 of `docs/behaviour/scheduling.md`) and their disruption settings (section 6 of `docs/behaviour/disruption.md`).
 
 use super::node::{amounts, api_taints};
 use super::{Converter, floor};

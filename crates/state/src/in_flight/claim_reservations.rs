@@ -22,7 +22,7 @@ impl ClaimReservations {
         }
     }
 
-    /// Gives reservations back; more than there are give back all.
+    /// Releases up to `count` reservations of a pool.
     pub(crate) fn release(&mut self, pool: &str, count: u64) {
         let Some(reserved) = self.0.get_mut(pool) else { return };
         *reserved = reserved.saturating_sub(count);

@@ -48,7 +48,7 @@ impl Mirror {
         replicas(&mut self.converter, buffer, referent)
     }
 
-    /// Keeps room for so many pods of a buffer from now on. Nothing is kept for a buffer that is gone (SCH-390).
+    /// Keeps room for `replicas` pods of a buffer from now on. Nothing is kept for a buffer that is gone (SCH-390).
     pub fn keep_buffer(&mut self, buffer: &CapacityBuffer, referent: &Referent, replicas: i32, now: Timestamp) {
         let pods = virtual_pods(&mut self.converter, buffer, referent, replicas, now);
         let meta = &buffer.metadata;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 impl Mirror {
     /// Removes what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
-    /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines on their way
+    /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines being launched
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
         self.dirty.machines.extend(self.in_flight.nominations.expire(now.wall));
@@ -181,7 +181,7 @@ impl Mirror {
         true
     }
 
-    /// Counts a claim that is not launched and has no promised pods as a machine on its way, with all that it requests free. False if there is
+    /// Counts a claim that is not launched and has no promised pods as a machine being launched, with all that it requests free. False if there is
     /// no such claim.
     pub fn adopt(&mut self, claim: &str) -> bool {
         let name = self.converter.text(claim);

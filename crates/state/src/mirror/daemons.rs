@@ -17,8 +17,8 @@ pub(super) struct DaemonFacts {
     pub(super) template: Arc<PodShape>,
     /// The template's required node affinity, if it has one.
     pub(super) terms: Option<Vec<Vec<Requirement>>>,
-    /// Its pods have resource claims, which are refused: they are expected nowhere (SCH-161). The template says so, not the newest pod:
-    /// what comes to new machines is made of it.
+    /// Its pods have resource claims, which are refused: they are expected nowhere (SCH-161). The template decides, not the newest pod:
+    /// pods on new machines are created from the template.
     pub(super) ignored: bool,
 }
 

@@ -23,7 +23,7 @@ impl Mirror {
         None
     }
 
-    /// The watch says that an object is there, new or changed.
+    /// Applies the watch event of a new or changed object.
     pub fn apply<K: Mirrored>(&mut self, object: K) {
         self.apply_shared(&Arc::new(object));
     }
@@ -38,7 +38,7 @@ impl Mirror {
         }
     }
 
-    /// The watch says that an object is gone. If its name is used again by then, the new object stays.
+    /// Applies the watch event of a deleted object. If its name is used again by then, the new object stays.
     pub fn delete<K: Mirrored>(&mut self, object: &K) {
         let id = Identity::of(K::KIND, object.meta());
         self.freshness_mut(K::KIND).note_event(&id);

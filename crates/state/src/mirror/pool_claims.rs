@@ -77,7 +77,7 @@ impl Mirror {
         granted
     }
 
-    /// Gives back reservations: their claims were created, or will not be. More than there are give back all (LIF-247).
+    /// Releases up to `count` reservations: their claims were created, or will not be (LIF-247).
     pub fn release_claims(&mut self, pool: &str, count: u64) {
         self.in_flight.claim_reservations.release(pool, count);
     }

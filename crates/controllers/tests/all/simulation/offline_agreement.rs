@@ -1,4 +1,4 @@
-//! Whether the command line decides as the controllers do while the workloads of manifests come and shrink.
+//! Whether the command line decides as the controllers do while the workloads of manifests grow and shrink.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
