@@ -7,7 +7,7 @@ use kerf_model::price::Price;
 use kerf_units::policy::Packing;
 use std::sync::Arc;
 
-/// What plans for the same pods are compared by; the smaller is better. In order: pods left over, price per hour plus what the nodes cost
+/// The order of plans for the same pods; the smaller is better. In order: pods left over, price per hour plus what the nodes cost
 /// besides it, number of nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PlanRank {

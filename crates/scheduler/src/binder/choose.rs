@@ -11,7 +11,7 @@ use crate::output::plan;
 use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind};
 use kerf_model::price::Price;
 
-/// Plans whose forecasts are computed at the most.
+/// The largest number of plans whose forecasts are computed.
 const FORECASTS_MAX: usize = 24;
 /// Pods times nodes, over all forecasts. Bounds the work. A plan with more than half of it gets no forecast: none of a second plan could be
 /// made to compare it with.

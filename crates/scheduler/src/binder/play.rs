@@ -253,7 +253,7 @@ fn resources_score(scoring: NodeScoring, load: &Load, pod: ScoredRequests) -> i6
     ALLOCATION_WEIGHT * allocation + BALANCE_WEIGHT * balance
 }
 
-/// The load of a target before any pod is bound, with the DaemonSet pods still to come.
+/// The load of a target before any pod is bound, with future DaemonSet pods.
 fn load(problem: &Problem<'_>, at: TargetId) -> Load {
     let (node, placeable) = (&problem.targets[at].node, problem.targets.placeable(at));
     let allocatable = [node.allocatable.get(sym::CPU), node.allocatable.get(sym::MEMORY)];

@@ -166,7 +166,7 @@ impl<'a> DaemonOverhead<'a> {
         shapes.flat_map(|shape| shape.host_ports.iter().cloned()).collect()
     }
 
-    /// The amounts that DaemonSet pods still to come will take of an existing node (SCH-158, SCH-159).
+    /// The amounts that future DaemonSet pods will take of an existing node (SCH-158, SCH-159).
     pub(crate) fn reserve(&self, node: &Node, resources: &ResourceIndex, interner: &Interner) -> Amounts {
         let mut expected = resources.zero();
         for (_, requests) in self.on(node, interner) {

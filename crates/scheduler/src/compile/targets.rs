@@ -35,7 +35,7 @@ pub(crate) struct Targets {
     list: IdVec<Target, Arc<Target>>,
     /// The targets that are not closed.
     pub(crate) open: IdSet<Target>,
-    /// What pods may still use of each target, with DaemonSet pods still to come subtracted: `width` amounts per target.
+    /// What pods may still use of each target, with future DaemonSet pods subtracted: `width` amounts per target.
     placeable: Vec<i64>,
     width: usize,
     /// Per block of [`BLOCK`] targets: the largest amount of each resource.

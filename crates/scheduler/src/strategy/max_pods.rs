@@ -67,7 +67,7 @@ fn some_pod_would_fit(instance: &Instance<'_>, failed: &[(PodId, bool)]) -> bool
 
 /// Opens claims with the row that fits most pods of the class per share of the limits.
 struct MaxPods {
-    /// Per class: the number of pods still to come.
+    /// Per class: the number of pods that are not placed yet.
     left: IdVec<PodClass, i64>,
     /// After this much work, rows are not compared any more.
     effort: u64,

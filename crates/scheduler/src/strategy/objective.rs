@@ -27,7 +27,7 @@ const DEARER_PARTS: i64 = 20;
 /// The order of outcomes: more placed pods first, then the lower cost. An outcome that is dearer than the greedy comes after it.
 pub(crate) type Rank = (Reverse<u64>, bool, Price);
 
-/// What outcomes are judged by.
+/// The measure by which outcomes are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Objective {
     packings: IdVec<Template, Packing>,

@@ -44,7 +44,7 @@ const EXTRA_NODE_SHARES: [f64; 3] = [0.0, 0.25, 1.0];
 #[derive(Debug)]
 pub(crate) struct Ranked<'w, 'a> {
     pub(crate) best: Outcome<'w, 'a>,
-    /// What outcomes are judged by. `None` where only the greedy ran.
+    /// The measure by which outcomes are compared. `None` where only the greedy ran.
     pub(crate) objective: Option<Objective>,
     /// The other outcomes that may be planned, in the order of their ranks. Empty unless the options ask for forecasts.
     pub(crate) others: Vec<(Rank, Outcome<'w, 'a>)>,
