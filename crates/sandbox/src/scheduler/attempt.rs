@@ -3,7 +3,7 @@
 use super::nominations::nominated_node;
 use super::report::{Reports, message};
 use super::scheduling_loop::{Shared, is_waiting};
-use super::score::{Likeness, Scoring, score};
+use super::score::{Scoring, SoftSpreadCounts, score};
 use crate::context::ActorContext;
 use crate::node_match::{fields_hold, required_terms};
 use crate::store::key_of;
@@ -110,13 +110,13 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     }
     let (cluster, repelling, nominations) = cache.snapshot();
     let filter = Filter::knowing(&pod, cluster, |node| repelling.contains(&node.name));
-    let likeness = Likeness::new(&pod, cluster);
+    let soft_spread_counts = SoftSpreadCounts::new(&pod, cluster);
     let judge = |node: &Node| {
         if pinned_elsewhere(api_pod, &node.name) {
             return Err(vec![FilterReason::NodeAffinity]);
         }
-        if let Some(crowded) = nominations.crowded(node, &pod) {
-            filter.node(&crowded)?;
+        if let Some(with_nominated) = nominations.with_nominated_pods(node, &pod) {
+            filter.node(&with_nominated)?;
         }
         filter.node(node)
     };
@@ -129,7 +129,7 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     for node in &cluster.nodes {
         match judge(node) {
             Ok(()) => {
-                let score = score(scoring, &pod, node, cluster, &likeness);
+                let score = score(scoring, &pod, node, cluster, &soft_spread_counts);
                 // Nodes are sorted by name: the first of equal scores wins.
                 if best.is_none_or(|(highest, _)| score > highest) {
                     best = Some((score, &node.name));

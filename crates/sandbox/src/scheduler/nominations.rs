@@ -43,18 +43,18 @@ impl Nominations {
     }
 
     /// The node as `pod` finds it if the pods nominated to it were there already. `None` if it has to leave room for no other pod.
-    pub(super) fn crowded(&self, node: &Node, pod: &Pod) -> Option<Node> {
+    pub(super) fn with_nominated_pods(&self, node: &Node, pod: &Pod) -> Option<Node> {
         let nominated = self.by_node.get(&*node.name)?.values();
         let preceding = nominated.filter(|other| other.uid != pod.uid && other.priority >= pod.priority);
         let preceding: Vec<Arc<Pod>> = preceding.cloned().collect();
         if preceding.is_empty() {
             return None;
         }
-        let mut crowded = node.clone();
+        let mut with_nominated = node.clone();
         for other in &preceding {
-            crowded.requested.add(&other.shape.requests);
+            with_nominated.requested.add(&other.shape.requests);
         }
-        crowded.pods.extend(preceding);
-        Some(crowded)
+        with_nominated.pods.extend(preceding);
+        Some(with_nominated)
     }
 }

@@ -23,7 +23,13 @@ const FULL: i64 = 100;
 
 /// A node's score for a pod; higher is better. Node affinity and soft taints weigh as in kube-scheduler's default profile (2 and 3), resources
 /// and the spread of the pod's kind over nodes 1 each, so that packing is not undone by spreading.
-pub(super) fn score(scoring: Scoring, pod: &Pod, node: &Node, cluster: &Snapshot, likeness: &Likeness) -> i64 {
+pub(super) fn score(
+    scoring: Scoring,
+    pod: &Pod,
+    node: &Node,
+    cluster: &Snapshot,
+    soft_spread_counts: &SoftSpreadCounts,
+) -> i64 {
     let resources = resources(scoring, pod, node);
     let preferred = preferred(pod, node, &cluster.interner);
     let soft = node
@@ -37,7 +43,7 @@ pub(super) fn score(scoring: Scoring, pod: &Pod, node: &Node, cluster: &Snapshot
             .any(|toleration| toleration.tolerates(taint))
     });
     let repelled = i64::try_from(soft.count()).unwrap_or(i64::MAX).min(1) * FULL;
-    resources + 2 * preferred - 3 * repelled - likeness.penalty(node)
+    resources + 2 * preferred - 3 * repelled - soft_spread_counts.penalty(node)
 }
 
 /// Mean of cpu and memory: the share in use with the pod there, or what is left of it.
@@ -72,12 +78,12 @@ fn preferred(pod: &Pod, node: &Node, interner: &Interner) -> i64 {
 }
 
 /// The pods per domain that the soft topology spread constraints count.
-pub(super) struct Likeness {
+pub(super) struct SoftSpreadCounts {
     /// By constraint: the key, the pods per domain, and the fullest domain.
     counts: Vec<(Sym, BTreeMap<Sym, i64>, i64)>,
 }
 
-impl Likeness {
+impl SoftSpreadCounts {
     pub(super) fn new(pod: &Pod, cluster: &Snapshot) -> Self {
         let soft = pod.shape.spread.iter().filter(|constraint| !constraint.required);
         let counts = soft.map(|constraint| {
