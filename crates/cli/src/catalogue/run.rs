@@ -2,7 +2,7 @@
 
 use super::{report, table};
 use crate::args::{CatalogueArgs, CatalogueOutput};
-use crate::decision::{complain, ec2_settings, from_files};
+use crate::decision::{ec2_settings, from_files, print_errors};
 use crate::exit::Exit;
 use crate::messages::say;
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
     }
     let mut errors = Vec::new();
     let settings = ec2_settings(&args.ec2, &mut errors);
-    complain(&errors);
+    print_errors(&errors);
     let (Some(settings), true) = (settings, errors.is_empty()) else {
         return Ok(Exit::BadInput);
     };
@@ -45,7 +45,7 @@ fn read_class(args: &CatalogueArgs) -> Option<EC2NodeClass> {
         return Some(default_class());
     };
     let input = from_files(std::slice::from_ref(path), true, args.ec2.aws_feature_gates);
-    complain(&input.errors);
+    print_errors(&input.errors);
     let mut classes = input.cluster.ec2_classes;
     if classes.len() != 1 && input.errors.is_empty() {
         let count = classes.len();

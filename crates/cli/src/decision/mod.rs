@@ -36,12 +36,12 @@ pub(crate) struct Input {
     pub(crate) notes: Vec<String>,
 }
 
-/// Says on standard error what a user may want to know.
-pub(crate) fn mention(notes: &[String]) {
+/// Prints notes for the user on standard error.
+pub(crate) fn print_notes(notes: &[String]) {
     notes.iter().for_each(|note| say!("note: {note}"));
 }
 
-/// Says on standard error what is wrong.
-pub(crate) fn complain(errors: &[InputError]) {
+/// Prints errors on standard error.
+pub(crate) fn print_errors(errors: &[InputError]) {
     errors.iter().for_each(|error| say!("error: {error}"));
 }

@@ -5,7 +5,7 @@ use super::subject::Subject;
 use super::{node, pod};
 use crate::args::{ExplainArgs, TextOutput};
 use crate::consolidate::{budget_faults, void_annotations};
-use crate::decision::{DecisionInputs, ObjectSource, Settings, complain, from_cluster, from_files, mention};
+use crate::decision::{DecisionInputs, ObjectSource, Settings, from_cluster, from_files, print_errors, print_notes};
 use crate::exit::Exit;
 use crate::manifests::InputError;
 use crate::messages::say;
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     let settings = Settings::read(&args.decision, source, &interner, &mut errors);
     errors.extend(input.errors);
-    mention(&input.notes);
+    print_notes(&input.notes);
     let Some(settings) = settings else {
-        complain(&errors);
+        print_errors(&errors);
         return Ok(Exit::BadInput);
     };
     match subject {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 return Ok(not_there(&errors, &title, &missing));
             };
             let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
-            complain(&errors);
+            print_errors(&errors);
             let explanation = pod::explain(&inputs, &standing);
             print(&explanation, args.output, pod::render)?;
             // Errors about other objects do not change the exit code.
@@ -88,9 +88,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                     &format!("there is no Node or NodeClaim {name} in the {whole}"),
                 ));
             };
-            complain(&errors);
-            complain(&budget_faults(snapshot));
-            mention(&void_annotations(snapshot.nodes.get(index)));
+            print_errors(&errors);
+            print_errors(&budget_faults(snapshot));
+            print_notes(&void_annotations(snapshot.nodes.get(index)));
             print(&explanation, args.output, node::render)?;
             Ok(explanation.exit(&errors))
         }
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 
 /// Prints that the object does not exist or cannot be read, and returns the exit code.
 fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
-    complain(errors);
-    // `complain` has printed the error about the object.
+    print_errors(errors);
+    // `print_errors` has printed the error about the object.
     if errors.iter().any(|error| error.object.as_deref() == Some(title)) {
         say!("error: {title} cannot be read; there is nothing to explain until it is corrected");
         return Exit::BadInput;

@@ -100,7 +100,7 @@ enum Subject {
     /// The service account of the Deployment: namespace and name.
     ServiceAccount { namespace: String, name: String },
     /// The user of the kubeconfig.
-    Oneself,
+    CurrentUser,
 }
 
 /// Asks for every permission of the table. `None` if the API server does not answer such questions.
@@ -110,7 +110,7 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
     let mut subject = facts
         .deployments
         .first()
-        .map_or(Subject::Oneself, |deployment| Subject::ServiceAccount {
+        .map_or(Subject::CurrentUser, |deployment| Subject::ServiceAccount {
             namespace: deployment.metadata.namespace.clone().unwrap_or_default(),
             name: service_account(deployment),
         });
@@ -133,7 +133,7 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
                         "permissions of service account {namespace}/{name} ({}); your own are checked instead",
                         status.message
                     ));
-                    subject = Subject::Oneself;
+                    subject = Subject::CurrentUser;
                     answer = ask(client, &subject, question).await;
                 }
                 match answer {
@@ -156,7 +156,7 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
     }
     found.subject = match &subject {
         Subject::ServiceAccount { namespace, name } => format!("service account {namespace}/{name}"),
-        Subject::Oneself => "your user".to_owned(),
+        Subject::CurrentUser => "your user".to_owned(),
     };
     Ok(Some(found))
 }
@@ -209,7 +209,7 @@ async fn ask(client: &Client, subject: &Subject, question: ResourceAttributes) -
                 .await?
                 .status
         }
-        Subject::Oneself => {
+        Subject::CurrentUser => {
             let review = SelfSubjectAccessReview {
                 spec: SelfSubjectAccessReviewSpec {
                     resource_attributes: Some(question),

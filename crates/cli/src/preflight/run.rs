@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, Level, Report};
 use super::{class_drift, definitions, differences, drift, election, files, live, options, permissions, provider};
 use crate::args::{Output, PreflightArgs};
-use crate::decision::complain;
+use crate::decision::print_errors;
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context as _;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<Exit> {
     } else {
         files::read(&args.filenames, &mut facts)
     };
-    complain(&errors);
+    print_errors(&errors);
     let report = Report::new(findings(&facts));
     let text = match args.output {
         Output::Table => report.table(),

@@ -7,7 +7,7 @@ use crate::args::{Output, SimulateArgs};
 use crate::consolidate::{
     self, ConsolidationReport, RebalanceReport, budget_faults, forecast, render_rebalance, void_annotations,
 };
-use crate::decision::{DecisionInputs, ObjectSource, Settings, complain, from_files, mention};
+use crate::decision::{DecisionInputs, ObjectSource, Settings, from_files, print_errors, print_notes};
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context;
@@ -36,19 +36,19 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let files = ObjectSource::Files(&input.cluster);
     let settings = Settings::read(&args.decision, files, &interner, &mut errors);
     errors.append(&mut input.errors);
-    mention(&input.notes);
+    print_notes(&input.notes);
     let Some(settings) = settings else {
-        complain(&errors);
+        print_errors(&errors);
         return Ok(Exit::BadInput);
     };
     let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
     let snapshot = &inputs.snapshot;
     if args.consolidate || args.rebalance {
         errors.extend(budget_faults(snapshot));
-        mention(&void_annotations(&snapshot.nodes));
+        print_notes(&void_annotations(&snapshot.nodes));
     }
-    mention(&packing_faults(snapshot));
-    complain(&errors);
+    print_notes(&packing_faults(snapshot));
+    print_errors(&errors);
     let read = started.elapsed();
     if args.consolidate || args.rebalance {
         let (document, rests) = match args.rebalance {
@@ -139,7 +139,7 @@ fn exit(report: &SimulationReport, clean: bool) -> Exit {
     }
 }
 
-/// The plan of a decision. Where there is none because no pool may get nodes, the plan that says of every pod why it has no place.
+/// The plan of a decision. Where there is none because no pool may get nodes, a plan with the reason why each pod has no place.
 pub(crate) fn planned_or_explained(inputs: &DecisionInputs, decision: &Provision) -> Plan {
     match &decision.plan {
         Ok(plan) => plan.clone(),
