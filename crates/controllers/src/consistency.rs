@@ -25,7 +25,7 @@ const NAME: &str = "nodeclaim.consistency";
 /// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (10, 1000);
 /// The time between two checks of a claim (LIF-133).
-const EVERY: Duration = Duration::from_secs(600);
+const CHECK_EVERY: Duration = Duration::from_secs(600);
 /// The least share of the promise that is good enough, in percent (LIF-133).
 const ENOUGH_PERCENT: f64 = 90.0;
 
@@ -107,7 +107,7 @@ impl Consistency {
     fn not_before(&self, uid: &str, doubled: bool) -> Option<Duration> {
         let checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let last = checked.get(uid).filter(|last| last.doubled == doubled)?;
-        let left = EVERY.checked_sub(last.at.elapsed())?;
+        let left = CHECK_EVERY.checked_sub(last.at.elapsed())?;
         (!left.is_zero()).then_some(left)
     }
 
@@ -211,7 +211,7 @@ impl Reconciler for Consistency {
             let at = Instant::now();
             checked.insert(uid.to_owned(), Checked { at, doubled });
         }
-        Ok(Outcome::RequeueAfter(EVERY))
+        Ok(Outcome::RequeueAfter(CHECK_EVERY))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.expiration";
 /// The pause after a deletion. There is one worker, so claims that expire together go one per second (LIF-125, LIF-224).
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_DELETION: Duration = Duration::from_secs(1);
 
 /// Deletes claims that have reached their age.
 pub(crate) struct Expiration {
@@ -69,7 +69,7 @@ impl Reconciler for Expiration {
         }
         if disrupt(&self.context, &claim, "expired").await? {
             tracing::debug!(NodeClaim = name, "deleting expired nodeclaim");
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(PAUSE_AFTER_DELETION).await;
         }
         Ok(Outcome::Done)
     }

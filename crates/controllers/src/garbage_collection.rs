@@ -27,7 +27,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.garbagecollection";
 /// The time between two rounds (LIF-128).
-const EVERY: Duration = Duration::from_secs(120);
+const ROUND_EVERY: Duration = Duration::from_secs(120);
 /// How many claims are checked at once (LIF-129).
 const PARALLEL: usize = 20;
 /// A claim in the terms of the rules.
@@ -165,7 +165,7 @@ impl Reconciler for GarbageCollection {
         let cluster = &self.context.cluster;
         if let Err(distrust) = cluster.trustworthy() {
             tracing::error!(error = %distrust, "not collecting garbage");
-            return Ok(Outcome::RequeueAfter(EVERY));
+            return Ok(Outcome::RequeueAfter(ROUND_EVERY));
         }
         // The claims first: the claim of an instance that is launched between the two lists has no provider id yet and is left out.
         let claims = cluster.claims();
@@ -184,7 +184,7 @@ impl Reconciler for GarbageCollection {
         self.collect_orphans(&instances).await?;
         // LIF-243: deletions already made are not undone.
         results.into_iter().collect::<Result<(), _>>()?;
-        Ok(Outcome::RequeueAfter(EVERY))
+        Ok(Outcome::RequeueAfter(ROUND_EVERY))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
         assert!(!proves_life(&[node("True"), node("True")]));
     }
 
-    /// A cloud that lists these instances, whatever it says when it is asked for one alone, and counts terminations.
+    /// A cloud that lists these instances, even if a call for one of them does not find it, and counts terminations.
     struct Listing {
         inner: Arc<dyn CloudProvider>,
         listed: Vec<Launched>,

@@ -20,7 +20,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.podevents";
 /// The least time between two writes (LIF-139): shorter than consolidation waits before it acts, so that it notices changes meanwhile.
-const EVERY: SignedDuration = SignedDuration::from_secs(10);
+const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(10);
 
 /// The node of a change that counts: a pod of no DaemonSet was bound, finished or is being deleted (LIF-137), or is first seen bound
 /// (LIF-138). The end of a deleted pod does not count again.
@@ -79,7 +79,7 @@ impl Reconciler for PodEvents {
             .as_ref()
             .and_then(|status| status.last_pod_event_time.as_ref());
         // A time in the future was written when the clock was wrong.
-        let is_fresh = |last: Timestamp| last <= now && now.duration_since(last) < EVERY;
+        let is_fresh = |last: Timestamp| last <= now && now.duration_since(last) < WRITE_EVERY;
         if last.is_some_and(|last| is_fresh(last.0)) {
             return Ok(Outcome::Done);
         }

@@ -25,7 +25,7 @@ const CREATION_ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 /// How long the first undone move counts.
 const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest an undone move counts.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const BACK_OFF_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Pods of one namespace that are equal for placement; workloads with equal requests are one kind.
 type Kind = (Arc<str>, Arc<PodShape>);
@@ -255,7 +255,7 @@ impl ConsolidationBackOff {
         for pods in returned {
             self.undone_again(pods, now);
         }
-        let longest = SignedDuration::try_from(LONGEST).unwrap_or(SignedDuration::MAX);
+        let longest = SignedDuration::try_from(BACK_OFF_MAX).unwrap_or(SignedDuration::MAX);
         self.undone.retain(|undone| now.duration_since(undone.until) < longest);
     }
 
@@ -326,7 +326,7 @@ impl ConsolidationBackOff {
         undone.repetitions = undone.repetitions.saturating_add(1);
         let counts_for = FIRST
             .saturating_mul(2_u32.saturating_pow(undone.repetitions - 1))
-            .min(LONGEST);
+            .min(BACK_OFF_MAX);
         undone.until = now.checked_add(counts_for).unwrap_or(Timestamp::MAX);
         self.undone.push(undone);
     }

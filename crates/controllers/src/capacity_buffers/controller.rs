@@ -22,7 +22,7 @@ use crate::provisioning::Batcher;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a buffer is resolved again: the workload it refers to is not watched (SCH-384).
-const AGAIN: Duration = Duration::from_secs(30);
+const RESOLVE_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// The pause after a write that met a newer version of the buffer (SCH-384).
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
@@ -125,7 +125,7 @@ impl Reconciler for CapacityBuffers {
             Err(why) if why.retry => return Err(ReconcileError::message(why.message)),
             Err(_) => self.context.cluster.drop_buffer(&key.namespace, &key.name),
         }
-        Ok(Outcome::RequeueAfter(AGAIN))
+        Ok(Outcome::RequeueAfter(RESOLVE_AGAIN_AFTER))
     }
 
     async fn beside(&self, shutdown: CancellationToken) {

@@ -17,7 +17,7 @@ use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// The time until overlays are evaluated again when nothing changes (SCH-362).
-const EVERY: Duration = Duration::from_secs(6 * 3600);
+const EVALUATE_AGAIN_AFTER: Duration = Duration::from_secs(6 * 3600);
 
 /// `nodeoverlay.controller`.
 pub(crate) struct OverlayEvaluation {
@@ -109,7 +109,7 @@ impl Reconciler for OverlayEvaluation {
         // SCH-377, LIF-207
         context.cluster.reconsider_consolidation();
         if errors.is_empty() {
-            return Ok(Outcome::RequeueAfter(EVERY));
+            return Ok(Outcome::RequeueAfter(EVALUATE_AGAIN_AFTER));
         }
         Err(ReconcileError::message(errors.join("; ")))
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_verdict_that_stays_the_same_changes_nothing() {
         let refused = with_status(&NodeOverlay::default(), &OverlayStatus::Conflict, Timestamp::UNIX_EPOCH);
-        let later = Timestamp::UNIX_EPOCH + EVERY;
+        let later = Timestamp::UNIX_EPOCH + EVALUATE_AGAIN_AFTER;
         assert_eq!(with_status(&refused, &OverlayStatus::Conflict, later), refused);
     }
 }

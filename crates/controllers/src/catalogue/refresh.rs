@@ -15,7 +15,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often instance types are fetched when no pool changes, since prices and availability change. Providers answer from a cache, with
 /// the same object as long as nothing changed.
-const EVERY: Duration = Duration::from_secs(60);
+const FETCH_EVERY: Duration = Duration::from_secs(60);
 
 /// Fetches the types of all pools; every decision begins with it (SCH-139).
 pub(crate) async fn refresh(context: &Context) {
@@ -93,7 +93,7 @@ impl Reconciler for CatalogueRefresh {
         };
         let catalogue = fetch(&self.context, &pool).await;
         store(&self.context, &pool, catalogue);
-        Ok(Outcome::RequeueAfter(EVERY))
+        Ok(Outcome::RequeueAfter(FETCH_EVERY))
     }
 }
 

@@ -25,7 +25,7 @@ const TYPES_NAMED: usize = 5;
 
 /// How often a creation without a clear answer is attempted, and the pauses in between.
 const ATTEMPTS: u32 = 8;
-const PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+const RETRY_PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
 
 /// The longest name, and the random part of it.
 const NAME_MAX: usize = 63;
@@ -156,7 +156,7 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
             ApiErrorKind::TooManyRequests | ApiErrorKind::Conflict if in_doubt => {}
             _ => return Err(error),
         }
-        tokio::time::sleep(PAUSE.delay(failures)).await;
+        tokio::time::sleep(RETRY_PAUSE.delay(failures)).await;
     }
 }
 

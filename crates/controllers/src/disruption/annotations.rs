@@ -11,7 +11,7 @@ use kube::Resource;
 use crate::context::Context;
 
 /// The time between two equal events.
-const AGAIN: Duration = Duration::from_secs(15 * 60);
+const EVENT_EVERY: Duration = Duration::from_secs(15 * 60);
 
 /// The rule for the value of an annotation.
 struct Rule {
@@ -97,6 +97,6 @@ fn publish<K: Resource<DynamicType = ()>>(context: &Context, object: &K, rule: &
         reason: rule.reason.into(),
         dedupe: vec![object.meta().uid.clone().unwrap_or_default(), message.clone()],
         message,
-        dedupe_timeout: Some(AGAIN),
+        dedupe_timeout: Some(EVENT_EVERY),
     });
 }

@@ -18,7 +18,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.disruption";
 /// The time until a claim is reconciled again although nothing changed.
-const AGAIN: Duration = Duration::from_secs(5 * 60);
+const RECONCILE_AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Keeps the conditions.
 pub(crate) struct ClaimConditions {
@@ -152,11 +152,11 @@ impl Reconciler for ClaimConditions {
         write_status(&self.context, &claim, &after).await?;
         drift?;
         Ok(Outcome::RequeueAfter(match verdict {
-            Consolidatable::NotBefore(at) => self.context.clock.until(at).min(AGAIN),
+            Consolidatable::NotBefore(at) => self.context.clock.until(at).min(RECONCILE_AGAIN_AFTER),
             Consolidatable::Untouched
             | Consolidatable::Disabled
             | Consolidatable::Uninitialized
-            | Consolidatable::Yes => AGAIN,
+            | Consolidatable::Yes => RECONCILE_AGAIN_AFTER,
         }))
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         .expect("a pool")
     }
 
-    // DIS-216: the claim says which pods count (LIF-137).
+    // DIS-216: pod events that count are recorded in the claim (LIF-137).
     #[tokio::test]
     async fn claims_are_examined_when_they_their_pool_or_their_class_change() {
         let context = Context::without_api();

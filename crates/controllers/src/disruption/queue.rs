@@ -24,7 +24,7 @@ use crate::retry::Retry;
 
 const NAME: &str = "disruption.queue";
 /// How often a command is examined (DIS-270).
-const EVERY: Duration = Duration::from_secs(1);
+const EXAMINE_EVERY: Duration = Duration::from_secs(1);
 
 /// The result of an examination.
 enum Finding {
@@ -46,7 +46,7 @@ pub(crate) struct CommandQueue {
 
 impl CommandQueue {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
-        let mut limit = RateLimit::exponential(EVERY, Duration::from_secs(10));
+        let mut limit = RateLimit::exponential(EXAMINE_EVERY, Duration::from_secs(10));
         limit.bucket = Some((100.0, 1000));
         Arc::new(Self {
             context: context.clone(),
@@ -216,7 +216,7 @@ impl Reconciler for CommandQueue {
                 self.give_up(id, "command reached its time limit").await;
                 Ok(Outcome::Done)
             }
-            Finding::Waiting => Ok(Outcome::RequeueAfter(EVERY)),
+            Finding::Waiting => Ok(Outcome::RequeueAfter(EXAMINE_EVERY)),
         }
     }
 }
@@ -287,9 +287,9 @@ mod tests {
         know(&queue, "quick", 1, true);
         know(&queue, "slow", 1, false);
         waiting(&queue, &["quick", "slow"]);
-        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EXAMINE_EVERY));
         know(&queue, "quick", 2, false);
-        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EXAMINE_EVERY));
         know(&queue, "slow", 2, true);
         assert_eq!(examine(&queue).await, Outcome::Done);
         assert!(
@@ -329,7 +329,10 @@ mod tests {
         let deletions = async |id: &str| {
             let before = log.lines("deleting nodeclaims failed, trying again").len();
             let outcome = queue.reconcile(&id.to_owned()).await;
-            assert!(matches!(outcome, Ok(Outcome::RequeueAfter(EVERY))), "{outcome:?}");
+            assert!(
+                matches!(outcome, Ok(Outcome::RequeueAfter(EXAMINE_EVERY))),
+                "{outcome:?}"
+            );
             log.lines("deleting nodeclaims failed, trying again").len() - before
         };
         assert_eq!((deletions("first").await, deletions("second").await), (0, 0));
@@ -366,7 +369,7 @@ mod tests {
             replacements: Vec::new(),
             started: Duration::ZERO,
         });
-        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EXAMINE_EVERY));
         assert!(queue.context.cluster.command("command").is_some());
     }
 
@@ -397,7 +400,7 @@ mod tests {
         let queue = CommandQueue::new(&Context::without_api());
         waiting(&queue, &["unheard-of"]);
         for _ in 0..3 {
-            assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+            assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EXAMINE_EVERY));
         }
         assert!(queue.context.cluster.command("command").is_some());
     }

@@ -16,7 +16,7 @@ use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is counted.
-const EVERY: Duration = Duration::from_secs(5);
+const COUNT_EVERY: Duration = Duration::from_secs(5);
 /// The time until a pool is counted again while the cluster is not synced.
 const UNSYNCED: Duration = Duration::from_secs(1);
 
@@ -89,6 +89,6 @@ impl Reconciler for PoolCounter {
         if let Some(Some(pool)) = found(written)? {
             cluster.wrote_pool(pool);
         }
-        Ok(Outcome::RequeueAfter(EVERY))
+        Ok(Outcome::RequeueAfter(COUNT_EVERY))
     }
 }

@@ -17,7 +17,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "provisioner.gap";
 /// The least time between two measurements, so that they take a small part of the processor time.
-const PAUSE: Duration = Duration::from_secs(5 * 60);
+const MEASURE_EVERY: Duration = Duration::from_secs(5 * 60);
 /// The most kinds of pods with different requests in a plan that is measured. The time grows faster than their number: 200 kinds take 2.4 s
 /// with EC2's instance types.
 const KINDS_MAX: usize = 50;
@@ -81,7 +81,7 @@ impl Reconciler for PlanGap {
             let Some(plan) = waiting.plan.take() else {
                 return Ok(Outcome::Done);
             };
-            waiting.not_before = Some(now + PAUSE);
+            waiting.not_before = Some(now + MEASURE_EVERY);
             plan
         };
         let solver = decision_settings(&self.context.options, &self.context.tuning).solver;

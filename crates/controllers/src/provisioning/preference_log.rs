@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::creation::create::listed;
 
 /// How often a pod is named for one kind of preference.
-const AGAIN: Duration = Duration::from_secs(24 * 3600);
+const NAME_AGAIN_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// Pods a line names.
 const PODS_NAMED: usize = 10;
 /// The number of remembered pods from which on expired ones are removed.
@@ -65,7 +65,7 @@ impl PreferenceLog {
             let key = (Arc::clone(&pod.uid), preference);
             let named = until.get(&key).is_some_and(|end| *end > now);
             if !named {
-                until.insert(key, now + AGAIN);
+                until.insert(key, now + NAME_AGAIN_AFTER);
             }
             !named
         };
@@ -96,10 +96,13 @@ mod tests {
         let named = |uid: &str, at| notices.new_ones(Preference::Spread, &[Arc::new(pod(uid))], at).len();
         let begin = Instant::now();
         assert_eq!(
-            (named("1", begin), named("1", begin + AGAIN - Duration::from_secs(1))),
+            (
+                named("1", begin),
+                named("1", begin + NAME_AGAIN_AFTER - Duration::from_secs(1))
+            ),
             (1, 0)
         );
-        assert_eq!((named("2", begin), named("1", begin + AGAIN)), (1, 1));
+        assert_eq!((named("2", begin), named("1", begin + NAME_AGAIN_AFTER)), (1, 1));
         assert_eq!(
             notices.new_ones(Preference::AntiAffinity, &[Arc::new(pod("3"))], begin),
             [""; 0]

@@ -7,13 +7,13 @@ use kerf_runtime::metrics::catalogue::SCHEDULER_UNFINISHED_WORK;
 use tokio::time::{Instant, interval};
 
 /// How often the age is written: metrics are scraped less often.
-const EVERY: Duration = Duration::from_secs(1);
+const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// Waits for a solve. Meanwhile the series with these labels is its age in seconds; at the end it is removed.
 pub(super) async fn measured<T>(metrics: &Metrics, labels: &[&str], solve: impl Future<Output = T>) -> T {
     let gauge = metrics.gauge(&SCHEDULER_UNFINISHED_WORK);
     let began = Instant::now();
-    let mut every = interval(EVERY);
+    let mut every = interval(WRITE_EVERY);
     tokio::pin!(solve);
     let solved = loop {
         tokio::select! {

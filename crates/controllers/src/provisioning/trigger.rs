@@ -13,10 +13,10 @@ use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// SCH-042: workers at the least and at the most.
+/// The smallest and the largest number of workers (SCH-042).
 const WORKERS: (usize, usize) = (10, 1000);
 /// The time after which a pod or node that still waits triggers again.
-const AGAIN: Duration = Duration::from_secs(10);
+const TRIGGER_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// Triggers for pods (SCH-034), and for claims that were deleted before their launch: their pods need another place at once.
 pub(crate) struct PodTrigger {
@@ -50,7 +50,7 @@ impl PodTrigger {
         if cluster.promised_to(&pod).is_none() {
             self.batcher.trigger(Arc::clone(&pod.uid));
         }
-        Outcome::RequeueAfter(AGAIN)
+        Outcome::RequeueAfter(TRIGGER_AGAIN_AFTER)
     }
 }
 
@@ -118,7 +118,7 @@ impl NodeTrigger {
             Some(node) => {
                 self.batcher
                     .trigger(node.metadata.uid.as_deref().unwrap_or(name).into());
-                Outcome::RequeueAfter(AGAIN)
+                Outcome::RequeueAfter(TRIGGER_AGAIN_AFTER)
             }
             None => Outcome::Done,
         }

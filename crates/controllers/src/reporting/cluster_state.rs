@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::reconciler::LeaderTask;
 
 /// How often the state of the cluster is reported.
-const EVERY: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// How long the cluster may be out of sync before a log line says so.
 const UNSYNCED_ERROR_AFTER: Duration = Duration::from_secs(30);
 /// The time between two of these lines (OPS-061).
@@ -102,7 +102,7 @@ impl LeaderTask for ClusterState {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(REPORT_EVERY) => {}
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is measured when nothing about it changes.
-const EVERY: Duration = Duration::from_secs(10);
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
 /// `metrics.nodepool`.
 pub(crate) struct PoolReport {
@@ -54,7 +54,7 @@ impl PoolReport {
         };
         let snapshot = self.context.cluster.snapshot(self.context.now());
         self.series.replace(name, self.samples(name, &pool, &snapshot));
-        Outcome::RequeueAfter(EVERY)
+        Outcome::RequeueAfter(MEASURE_EVERY)
     }
 
     fn samples(&self, name: &str, pool: &NodePool, snapshot: &Snapshot) -> Vec<Sample> {

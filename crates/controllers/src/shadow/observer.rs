@@ -30,7 +30,7 @@ use crate::provisioning::Batcher;
 use crate::reconciler::LeaderTask;
 
 /// The time between two observations of the cluster: that between two rounds of disruption (DIS-006).
-const EVERY: Duration = Duration::from_secs(10);
+const OBSERVE_EVERY: Duration = Duration::from_secs(10);
 
 /// Decides and carries nothing out.
 pub(crate) struct ShadowObserver {
@@ -176,7 +176,7 @@ impl ShadowObserver {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(OBSERVE_EVERY) => {}
             }
             self.context.cluster.expire(self.context.now());
             self.look_at_machines();

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// that the pods of one rollout and the machines for them are compared as a whole.
 const QUIET: Duration = Duration::from_secs(60);
 /// The longest scale-up, for clusters in which some pod always begins to wait.
-const LONGEST: Duration = Duration::from_secs(10 * 60);
+const SCALE_UP_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// The time in which pods begin to wait and another autoscaler launches machines for them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ impl ScaleUp {
 
     /// Whether the scale-up has ended.
     pub fn is_over(&self, uptime: Duration) -> bool {
-        uptime.saturating_sub(self.last_news) >= QUIET || uptime.saturating_sub(self.begins) >= LONGEST
+        uptime.saturating_sub(self.last_news) >= QUIET || uptime.saturating_sub(self.begins) >= SCALE_UP_MAX
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How much a command's time limit grows with each machine that commands hold (DIS-279).
 const PER_MACHINE: Duration = Duration::from_millis(80);
 /// The longest time limit of a command (DIS-279).
-const LONGEST: Duration = Duration::from_secs(3600);
+const TIME_LIMIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A command that was started.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl Commands {
 
 fn time_limit(held: usize, least: Duration) -> Duration {
     let held = u32::try_from(held).unwrap_or(u32::MAX);
-    PER_MACHINE.saturating_mul(held).max(least).min(LONGEST)
+    PER_MACHINE.saturating_mul(held).max(least).min(TIME_LIMIT_MAX)
 }
 
 #[cfg(test)]

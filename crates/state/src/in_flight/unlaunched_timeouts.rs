@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest wait for one claim: most launches are answered sooner, and a pending pod should not wait a full minute for the claim of another pod.
-const LONGEST: Duration = Duration::from_secs(45);
+const WAIT_MAX: Duration = Duration::from_secs(45);
 
 /// A claim that planning waits for.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,7 +32,7 @@ impl UnlaunchedTimeouts {
         self.0.retain(|claim, _| names.contains(claim));
         let has_ended = |one: &&Unlaunched| {
             let since = *self.0.entry(Arc::clone(&one.claim)).or_insert(uptime);
-            one.refused || uptime.saturating_sub(since) >= LONGEST
+            one.refused || uptime.saturating_sub(since) >= WAIT_MAX
         };
         let ended = unlaunched.iter().filter(has_ended);
         ended.map(|one| Arc::clone(&one.claim)).collect()
