@@ -22,12 +22,12 @@ use crate::metadata_list::MetadataList;
 use crate::relist::Relist;
 
 /// How often a kind is compared: an event that was lost is found within a minute.
-const EVERY: Duration = Duration::from_secs(40);
+const COMPARE_EVERY: Duration = Duration::from_secs(40);
 /// How often a kind is compared while its last list is suspicious.
-const EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
+const COMPARE_EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
 /// How often a watch that is behind a list is checked: events usually arrive within a second.
 const LAG: Duration = Duration::from_secs(5);
-/// A watch that is behind and delivers nothing for this long has stopped. Together with [`EVERY`] it keeps the minute.
+/// A watch that is behind and delivers nothing for this long has stopped. Together with [`COMPARE_EVERY`] it keeps the minute.
 const STALLED: Duration = Duration::from_secs(15);
 /// How long a requested relist takes at most.
 const LISTING: Duration = Duration::from_secs(10);
@@ -52,13 +52,13 @@ pub(crate) struct WatchCheck {
     relist: Arc<Relist>,
     rng: Rng,
     /// Discrepancies that a relist did not end.
-    excused: BTreeMap<Discrepancy, Excuse>,
+    unresolved: BTreeMap<Discrepancy, UnresolvedDiscrepancy>,
 }
 
 /// How many relists did not end a difference, and until when it causes no other one. The wait doubles each time, since most relists that fail
 /// once fail again.
 #[derive(Debug)]
-struct Excuse {
+struct UnresolvedDiscrepancy {
     failures: u32,
     until: Instant,
 }
@@ -83,7 +83,7 @@ impl WatchCheck {
             gate,
             relist,
             rng,
-            excused: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
         }
     }
 
@@ -94,7 +94,11 @@ impl WatchCheck {
         let mut spent = Duration::ZERO;
         loop {
             let in_doubt = self.cluster.suspects(self.checked);
-            let every = if in_doubt { EVERY_IN_DOUBT } else { EVERY };
+            let every = if in_doubt {
+                COMPARE_EVERY_IN_DOUBT
+            } else {
+                COMPARE_EVERY
+            };
             tokio::time::sleep(self.rng.jitter(every, 0.1).saturating_sub(spent)).await;
             let began = Instant::now();
             if let Err(error) = self.round().await {
@@ -113,9 +117,9 @@ impl WatchCheck {
         // The mirror keeps the last readable state of these objects, so they are behind on purpose.
         let unreadable = self.cluster.unreadable_keys(&self.kind);
         found.retain(|one| !unreadable.contains(one.key()));
-        self.excused.retain(|one, _| found.contains(one));
+        self.unresolved.retain(|one, _| found.contains(one));
         let now = Instant::now();
-        found.retain(|one| self.excused.get(one).is_none_or(|excuse| excuse.until <= now));
+        found.retain(|one| self.unresolved.get(one).is_none_or(|known| known.until <= now));
         let is_silent = self.wait_until_lost(&mut found, unbound_only).await;
         if !found.is_empty() {
             self.keep_confirmed(&mut found, is_silent, unbound_only).await?;
@@ -128,12 +132,12 @@ impl WatchCheck {
         self.relist.signal().notify_one();
         self.wait_for(&mut found, LISTING, unbound_only).await;
         for one in found {
-            let excuse = self.excused.entry(one).or_insert(Excuse {
+            let unresolved = self.unresolved.entry(one).or_insert(UnresolvedDiscrepancy {
                 failures: 0,
                 until: now,
             });
-            excuse.until = now + EVERY * 2_u32.pow(excuse.failures.min(DOUBLINGS_MAX));
-            excuse.failures += 1;
+            unresolved.until = now + COMPARE_EVERY * 2_u32.pow(unresolved.failures.min(DOUBLINGS_MAX));
+            unresolved.failures += 1;
         }
         Ok(())
     }
@@ -266,7 +270,7 @@ mod tests {
         let mut check = check(&context, Kind::NodeClaim);
         for _ in 0..4 {
             check.round().await.expect("the list is read");
-            tokio::time::sleep(EVERY_IN_DOUBT).await;
+            tokio::time::sleep(COMPARE_EVERY_IN_DOUBT).await;
         }
         assert_eq!(cluster.trustworthy(), Ok(()));
     }
@@ -282,7 +286,7 @@ mod tests {
         );
         let mut check = check(&context, Kind::Pod);
         check.round().await.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
     }
 
     #[tokio::test(start_paused = true)]
@@ -292,13 +296,13 @@ mod tests {
         let mut check = check(&context, Kind::NodeClaim);
         NodeClaim::apply(&context.cluster, claim("EC2NodeClass"));
         check.round().await.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
         relist(&context.cluster, vec![claim("EC2NodeClass")], &BTreeSet::new());
         check.round().await.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
         NodeClaim::delete(&context.cluster, &claim("EC2NodeClass"));
         check.round().await.expect("the list is read");
-        assert_eq!(check.excused.len(), 1, "the object that is listed is not known");
+        assert_eq!(check.unresolved.len(), 1, "the object that is listed is not known");
     }
 
     #[tokio::test(start_paused = true)]
@@ -310,7 +314,7 @@ mod tests {
         unreadable.note::<NodeClaim>(String::new(), "web-1".into(), "web-1".into(), "no spec".into());
         context.cluster.set_unreadable("NodeClaim", unreadable.all());
         check.round().await.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
     }
 
     #[tokio::test(start_paused = true)]
@@ -352,7 +356,7 @@ mod tests {
         let mut check = check(&context, Kind::Pod);
         let (round, ()) = tokio::join!(check.round(), slow);
         round.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
     }
 
     #[tokio::test(start_paused = true)]
@@ -388,7 +392,7 @@ mod tests {
             check.path = "/api/v1/pods".to_owned();
             let (round, ()) = tokio::join!(check.round(), meanwhile);
             round.expect("the list is read");
-            assert_eq!(check.excused.is_empty(), goes, "{:?}", check.excused);
+            assert_eq!(check.unresolved.is_empty(), goes, "{:?}", check.unresolved);
         }
     }
 
@@ -411,7 +415,7 @@ mod tests {
         };
         let (round, ()) = tokio::join!(check.round(), slow);
         round.expect("the list is read");
-        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
     }
 
     #[tokio::test(start_paused = true)]
@@ -425,6 +429,6 @@ mod tests {
         let mut check = check(&context, Kind::Pod);
         let began = Instant::now();
         check.round().await.expect("the list is read");
-        assert!(!check.excused.is_empty() && began.elapsed() < STALLED + LISTING);
+        assert!(!check.unresolved.is_empty() && began.elapsed() < STALLED + LISTING);
     }
 }
