@@ -14,16 +14,16 @@ pub enum ObservedDecision<'a> {
     Disrupt(Method, &'a Round),
 }
 
-type Look = dyn Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync;
+type Callback = dyn Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync;
 
 /// Called with each decision, what it was decided from, and what the memory said before it. By default it does nothing.
 #[derive(Clone, Default)]
-pub struct DecisionObserver(Option<Arc<Look>>);
+pub struct DecisionObserver(Option<Arc<Callback>>);
 
 impl DecisionObserver {
-    /// Calls `look` for every decision, on the thread that decides.
-    pub fn new(look: impl Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(look)))
+    /// Calls `callback` for every decision, on the thread that decides.
+    pub fn new(callback: impl Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(callback)))
     }
 
     /// A copy of the memory before a decision, if anybody looks at it.
@@ -31,9 +31,9 @@ impl DecisionObserver {
         self.0.as_ref().map(|_| memory.findings()).unwrap_or_default()
     }
 
-    pub(crate) fn see(&self, inputs: &Inputs<'_>, before: &Memory, decision: ObservedDecision<'_>) {
-        if let Some(look) = &self.0 {
-            look(inputs, before, decision);
+    pub(crate) fn observe(&self, inputs: &Inputs<'_>, before: &Memory, decision: ObservedDecision<'_>) {
+        if let Some(callback) = &self.0 {
+            callback(inputs, before, decision);
         }
     }
 }

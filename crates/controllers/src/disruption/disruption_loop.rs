@@ -95,7 +95,7 @@ impl Disruption {
         let work = move |memory: &mut Memory| {
             let before = observer.before(memory);
             let round = disrupt(&inputs.view(), from, memory, &progress);
-            observer.see(&inputs.view(), &before, ObservedDecision::Disrupt(from, &round));
+            observer.observe(&inputs.view(), &before, ObservedDecision::Disrupt(from, &round));
             (round, inputs, progress.into_starts(), Instant::now())
         };
         let (round, inputs, starts, ended) = self.with_memory(work).await?;

@@ -39,7 +39,7 @@ const WRITES: usize = 50;
 /// The largest number of writes in one round. Then the nodes that take pods are computed anew, as pods are bound meanwhile.
 const ROUND: usize = 200;
 /// The time after which pods that changed during a write are tried again.
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// Nominates pods to the nodes they are planned onto.
 pub(crate) struct Nominator {
@@ -82,7 +82,7 @@ impl Nominator {
     }
 
     /// Requests a round over all waiting pods, after a pass has planned them anew.
-    pub(crate) fn look(&self) {
+    pub(crate) fn run_round(&self) {
         if self.context.options.nominate_pods {
             self.work.add(());
         }
@@ -246,7 +246,7 @@ impl Reconciler for Nominator {
         }
         Ok(match (rest, changed) {
             (true, _) => Outcome::RequeueAfter(Duration::ZERO),
-            (false, true) => Outcome::RequeueAfter(AGAIN),
+            (false, true) => Outcome::RequeueAfter(RETRY_AFTER),
             (false, false) => Outcome::Done,
         })
     }

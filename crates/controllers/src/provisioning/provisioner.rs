@@ -139,7 +139,7 @@ impl Provisioner {
         }
         // Nominations last from now on, however long it took to decide (SCH-072).
         report::record(context, &snapshot, &plan.without_virtual_pods(), context.now());
-        self.nominator.look();
+        self.nominator.run_round();
         let launched = self.launch(plan, &pools, &claims_of(&snapshot)).await;
         self.gap.measure(&snapshot, decision);
         launched
@@ -162,7 +162,7 @@ impl Provisioner {
             let memory = &mut memory.lock().unwrap_or_else(PoisonError::into_inner);
             let before = observer.before(memory);
             let decision = provision(&inputs.view(), memory, &stop);
-            observer.see(&inputs.view(), &before, ObservedDecision::Provision(&decision));
+            observer.observe(&inputs.view(), &before, ObservedDecision::Provision(&decision));
             decision
         };
         let solve = self.context.compute(work);
