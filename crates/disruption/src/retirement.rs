@@ -45,11 +45,11 @@ pub fn retiring(
     let (mut asking, mut wanted) = (Vec::new(), Vec::new());
     for (index, node) in snapshot.nodes.iter().enumerate() {
         let tainted = is_retiring(node);
-        match stand(snapshot, sorted, index, now) {
-            Stand::OnItsWay if tainted => wanted.push(index),
-            Stand::Held(candidate) => asking.push((candidate, tainted)),
-            Stand::Free(candidate) if tainted => asking.push((candidate, tainted)),
-            Stand::No | Stand::OnItsWay | Stand::Free(_) => {}
+        match retirement_state(snapshot, sorted, index, now) {
+            RetirementState::Undecided if tainted => wanted.push(index),
+            RetirementState::OnlyProtectedPods(candidate) => asking.push((candidate, tainted)),
+            RetirementState::Unblocked(candidate) if tainted => asking.push((candidate, tainted)),
+            RetirementState::NotAsked | RetirementState::Undecided | RetirementState::Unblocked(_) => {}
         }
     }
     let rests: Vec<Candidate> = asking
@@ -113,30 +113,30 @@ pub fn retiring(
 }
 
 /// Whether a node may retire.
-enum Stand {
+enum RetirementState {
     /// No: its pool does not ask for retirement, or the node has another blocker.
-    No,
+    NotAsked,
     /// Not now: it is being disrupted, or pods are nominated to it. Its taint stays as it is.
-    OnItsWay,
+    Undecided,
     /// Yes: only pods that must not be disrupted block it.
-    Held(Candidate),
+    OnlyProtectedPods(Candidate),
     /// It has no blocker, so consolidation can take it without retirement.
-    Free(Candidate),
+    Unblocked(Candidate),
 }
 
-fn stand(snapshot: &Snapshot, sorted: &Candidates, index: usize, now: Timestamp) -> Stand {
+fn retirement_state(snapshot: &Snapshot, sorted: &Candidates, index: usize, now: Timestamp) -> RetirementState {
     if let Some(candidate) = sorted.free.iter().find(|candidate| candidate.index == index) {
         return match asks(candidate) {
-            true => Stand::Free(candidate.clone()),
-            false => Stand::No,
+            true => RetirementState::Unblocked(candidate.clone()),
+            false => RetirementState::NotAsked,
         };
     }
     let blocker = sorted.blocked.iter().find(|(at, _)| *at == index);
     match blocker.map(|(_, blocker)| blocker) {
-        Some(Blocker::Queued | Blocker::Deleting | Blocker::Nominated) => Stand::OnItsWay,
+        Some(Blocker::Queued | Blocker::Deleting | Blocker::Nominated) => RetirementState::Undecided,
         Some(Blocker::PodAnnotation(_)) => {
             let Some(candidate) = Candidate::of_node(snapshot, index).filter(asks) else {
-                return Stand::No;
+                return RetirementState::NotAsked;
             };
             let others: Vec<Arc<Pod>> = candidate
                 .node
@@ -146,11 +146,11 @@ fn stand(snapshot: &Snapshot, sorted: &Candidates, index: usize, now: Timestamp)
                 .cloned()
                 .collect();
             match pods::blocker(&others, snapshot, now) {
-                None => Stand::Held(candidate),
-                Some(_) => Stand::No,
+                None => RetirementState::OnlyProtectedPods(candidate),
+                Some(_) => RetirementState::NotAsked,
             }
         }
-        _ => Stand::No,
+        _ => RetirementState::NotAsked,
     }
 }
 
