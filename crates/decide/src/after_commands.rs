@@ -63,10 +63,10 @@ impl AfterCommands {
         }
         self.any = true;
         let mut after = Snapshot::clone(&self.snapshot);
-        let mut held = BTreeSet::clone(&self.in_flight.held);
+        let mut command_machines = BTreeSet::clone(&self.in_flight.command_machines);
         for command in commands {
             for candidate in &command.candidates {
-                held.extend(candidate.node.provider_id.clone());
+                command_machines.extend(candidate.node.provider_id.clone());
                 let at = after.position(&candidate.node.name);
                 let Some(node) = at.and_then(|at| after.nodes.get_mut(at)).map(Arc::make_mut) else {
                     continue;
@@ -88,7 +88,7 @@ impl AfterCommands {
                 None => take_room(&mut self.in_flight, command),
             }
         }
-        self.in_flight.held = Arc::new(held);
+        self.in_flight.command_machines = Arc::new(command_machines);
         self.snapshot = Arc::new(after);
     }
 

@@ -17,7 +17,7 @@ pub struct SortedNodes {
     pub annotated: Vec<Arc<Pod>>,
     snapshot: Arc<Snapshot>,
     class: Class,
-    held: Arc<BTreeSet<Arc<str>>>,
+    command_machines: Arc<BTreeSet<Arc<str>>>,
     awaited: BTreeSet<Arc<str>>,
     since: Timestamp,
     underutilized: OnceLock<(Vec<Candidate>, Vec<UnconsolidatableNode>)>,
@@ -46,7 +46,7 @@ impl SortedNodes {
             candidates,
             snapshot: Arc::clone(snapshot),
             class,
-            held: Arc::clone(&inputs.in_flight.held),
+            command_machines: Arc::clone(&inputs.in_flight.command_machines),
             awaited,
             since: inputs.now,
             underutilized: OnceLock::new(),
@@ -58,7 +58,7 @@ impl SortedNodes {
         in_time
             && self.class == class
             && Arc::ptr_eq(&self.snapshot, inputs.snapshot)
-            && self.held == inputs.in_flight.held
+            && self.command_machines == inputs.in_flight.command_machines
             && self.awaited == inputs.awaited_claims()
     }
 

@@ -17,7 +17,7 @@ pub type PodKey = (Arc<str>, Arc<str>);
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
     /// Provider ids of the machines that disruption commands in flight hold (DIS-023).
-    pub held: Arc<BTreeSet<Arc<str>>>,
+    pub command_machines: Arc<BTreeSet<Arc<str>>>,
     /// Names of nodes to which commands of the same pass move pods: later commands neither disrupt them nor move pods there.
     pub receiving: BTreeSet<Arc<str>>,
     /// The NodeClaim onto which the last provisioning pass planned each pod that is not bound yet (SCH-082).
@@ -111,7 +111,10 @@ impl MachineKind {
 impl InFlight {
     /// Whether a disruption command in flight holds the machine or moves pods to it.
     pub fn holds(&self, node: &Node) -> bool {
-        let held = node.provider_id.as_ref().is_some_and(|id| self.held.contains(id));
+        let held = node
+            .provider_id
+            .as_ref()
+            .is_some_and(|id| self.command_machines.contains(id));
         held || self.receiving.contains(&node.name)
     }
 

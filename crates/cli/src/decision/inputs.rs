@@ -54,7 +54,7 @@ impl DecisionInputs {
         };
         Self {
             in_flight: InFlight {
-                held: Arc::new(held),
+                command_machines: Arc::new(held),
                 ..in_flight
             },
             settings: kerf_decide::Settings {

@@ -64,7 +64,7 @@ fn a_search_in_vain_is_repeated_only_when_something_has_changed() {
     assert_eq!(evaluated(&case, &mut memory), [0, 0]);
     case.in_flight.consolidation_epoch += 1;
     assert_eq!(evaluated(&case, &mut memory), [6, 6]);
-    case.in_flight.held = Arc::new(BTreeSet::from(["p://a-0".into()]));
+    case.in_flight.command_machines = Arc::new(BTreeSet::from(["p://a-0".into()]));
     assert_eq!(evaluated(&case, &mut memory), [5, 5], "another command holds one");
 }
 

@@ -14,7 +14,7 @@ impl Mirror {
     pub fn decision_state(&mut self, now: Timestamp) -> (Arc<Snapshot>, InFlight) {
         let snapshot = self.snapshot(now);
         let in_flight = InFlight {
-            held: Arc::clone(self.in_flight.commands.held()),
+            command_machines: Arc::clone(self.in_flight.commands.held()),
             receiving: BTreeSet::new(),
             planned: self.planned(&snapshot),
             static_pools: self.static_pools(&snapshot),
