@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A command passes if its score is at least 1/K (DIS-193).
-pub const K: i32 = 2;
+/// A command passes if its score is at least 1 divided by this (DIS-193).
+pub const SCORE_DIVISOR: i32 = 2;
 
 /// The price and the disruption cost of all nodes of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,9 +97,12 @@ impl Score {
             (f64::INFINITY, true)
         } else {
             let value = (saved as f64 / all as f64) / (moved as f64 / everything as f64);
-            let ours = i128::from(saved).checked_mul(i128::from(everything) * i128::from(K));
+            let ours = i128::from(saved).checked_mul(i128::from(everything) * i128::from(SCORE_DIVISOR));
             let theirs = i128::from(moved) * i128::from(all);
-            (value, ours.map_or(value >= 1.0 / f64::from(K), |ours| ours >= theirs))
+            (
+                value,
+                ours.map_or(value >= 1.0 / f64::from(SCORE_DIVISOR), |ours| ours >= theirs),
+            )
         };
         Self {
             value,
@@ -131,9 +134,9 @@ impl fmt::Display for Score {
         let relation = if self.approved { ">=" } else { "<" };
         write!(
             f,
-            "score {:.2} {relation} threshold {:.2} (k: {K}, savings {:.1}%, disruption {:.1}%)",
+            "score {:.2} {relation} threshold {:.2} (k: {SCORE_DIVISOR}, savings {:.1}%, disruption {:.1}%)",
             self.value,
-            1.0 / f64::from(K),
+            1.0 / f64::from(SCORE_DIVISOR),
             self.savings_fraction() * 100.0,
             self.disruption_fraction() * 100.0,
         )

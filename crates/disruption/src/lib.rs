@@ -51,7 +51,7 @@ mod unconsolidatable;
 mod validation;
 
 pub use allowance::{Allowance, InvalidBudget, PoolAllowance, budget_faults};
-pub use balance::{Balance, Judgement, K, PoolJudgement, Score, Totals};
+pub use balance::{Balance, Judgement, PoolJudgement, SCORE_DIVISOR, Score, Totals};
 pub use blocker::Blocker;
 pub use candidate::{Candidate, Candidates, Class, candidates};
 pub use command::{Command, Decision, dollars};
