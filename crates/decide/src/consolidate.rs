@@ -88,7 +88,7 @@ fn search(
         closed: closed.clone(),
         undone_until: inputs.in_flight.undone.iter().map(|undone| undone.until).collect(),
     };
-    if memory.fruitless.contains(evaluation.method, &basis, inputs.now) {
+    if memory.searches.contains(evaluation.method, &basis, inputs.now) {
         return;
     }
     let search = Search {
@@ -107,7 +107,7 @@ fn search(
     match found {
         // A search on the cluster after commands is not cached.
         Ok(_) if !inputs.in_flight.receiving.is_empty() => {}
-        Ok(outcome) => memory.fruitless.note(evaluation.method, basis, outcome, inputs.now),
+        Ok(outcome) => memory.searches.note(evaluation.method, basis, outcome, inputs.now),
         // The cache does not hold a search that failed (DIS-094).
         Err(error) => evaluation.error = Some(error),
     }

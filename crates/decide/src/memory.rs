@@ -19,7 +19,7 @@ pub struct Memory {
     pub(crate) prepared: PreparedCache,
     pub(crate) candidates: CandidateCache,
     pub(crate) fairness: Fairness,
-    pub(crate) fruitless: FruitlessSearches,
+    pub(crate) searches: SearchCache,
     /// Pools of which single-node consolidation reached no candidate in time; they come first in the next search (DIS-177).
     pub(crate) unreached_pools: BTreeSet<Arc<str>>,
     /// The single-node results of the last search of multi-node consolidation, for the single-node search that follows.
@@ -41,7 +41,7 @@ impl Memory {
     pub fn findings(&self) -> Self {
         Self {
             fairness: self.fairness.clone(),
-            fruitless: self.fruitless.clone(),
+            searches: self.searches.clone(),
             unreached_pools: self.unreached_pools.clone(),
             ..Self::default()
         }
@@ -72,9 +72,9 @@ pub(crate) struct SearchBasis {
 
 /// The last search of each method that found nothing, with its basis and time (DIS-124, DIS-125).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FruitlessSearches(Vec<(Method, SearchBasis, Timestamp)>);
+pub(crate) struct SearchCache(Vec<(Method, SearchBasis, Timestamp)>);
 
-impl FruitlessSearches {
+impl SearchCache {
     /// Whether a search with this basis found nothing less than five minutes ago.
     pub(crate) fn contains(&self, method: Method, basis: &SearchBasis, now: Timestamp) -> bool {
         let mut all = self.0.iter();
@@ -85,7 +85,7 @@ impl FruitlessSearches {
     /// DIS-172).
     pub(crate) fn note(&mut self, method: Method, basis: SearchBasis, outcome: SearchOutcome, now: Timestamp) {
         self.0.retain(|(of, _, _)| *of != method);
-        if outcome.is_in_vain() {
+        if outcome.found_nothing() {
             self.0.push((method, basis, now));
         }
     }
@@ -101,7 +101,7 @@ pub(crate) struct SearchOutcome {
 }
 
 impl SearchOutcome {
-    const fn is_in_vain(self) -> bool {
+    const fn found_nothing(self) -> bool {
         !self.found && !self.constrained && !self.timed_out
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    const IN_VAIN: SearchOutcome = SearchOutcome {
+    const FOUND_NOTHING: SearchOutcome = SearchOutcome {
         found: false,
         constrained: false,
         timed_out: false,
@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn a_search_is_not_repeated_while_nothing_has_changed_for_five_minutes_at_most() {
         const MULTI: Method = Method::MultiNodeConsolidation;
-        let mut searches = FruitlessSearches::default();
+        let mut searches = SearchCache::default();
         let (seen, at) = (
             basis(7, &["a", "b"], &[3]),
             Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
         );
         assert!(!searches.contains(MULTI, &seen, at));
-        searches.note(MULTI, seen.clone(), IN_VAIN, at);
+        searches.note(MULTI, seen.clone(), FOUND_NOTHING, at);
         assert!(searches.contains(MULTI, &seen, at));
         assert!(
             !searches.contains(Method::SingleNodeConsolidation, &seen, at),
@@ -196,28 +196,34 @@ mod tests {
 
     // DIS-125, DIS-172
     #[test]
-    fn only_a_finished_search_in_vain_is_remembered() {
+    fn only_a_finished_search_that_found_nothing_is_remembered() {
         let (seen, at) = (basis(7, &["a"], &[]), Timestamp::UNIX_EPOCH);
         for (outcome, remembered) in [
-            (IN_VAIN, true),
-            (SearchOutcome { found: true, ..IN_VAIN }, false),
+            (FOUND_NOTHING, true),
+            (
+                SearchOutcome {
+                    found: true,
+                    ..FOUND_NOTHING
+                },
+                false,
+            ),
             (
                 SearchOutcome {
                     constrained: true,
-                    ..IN_VAIN
+                    ..FOUND_NOTHING
                 },
                 false,
             ),
             (
                 SearchOutcome {
                     timed_out: true,
-                    ..IN_VAIN
+                    ..FOUND_NOTHING
                 },
                 false,
             ),
         ] {
-            let mut searches = FruitlessSearches::default();
-            searches.note(Method::SingleNodeConsolidation, seen.clone(), IN_VAIN, at);
+            let mut searches = SearchCache::default();
+            searches.note(Method::SingleNodeConsolidation, seen.clone(), FOUND_NOTHING, at);
             searches.note(Method::SingleNodeConsolidation, seen.clone(), outcome, at);
             let found = searches.contains(Method::SingleNodeConsolidation, &seen, at);
             assert_eq!(found, remembered, "{outcome:?}");
