@@ -45,7 +45,7 @@ pub(crate) fn consolidate(
         let sorted = Arc::new(SortedNodes::new(&inputs, evaluation.method.class()));
         let mut next = Evaluation::new(evaluation.method, &sorted);
         // Nodes that stay although no command was started yet are not tried again in this pass.
-        next.held.clone_from(&evaluation.held);
+        next.staying.clone_from(&evaluation.staying);
         search(&inputs, &sorted, memory, progress, &mut next);
         evaluation.refused_plans.append(&mut next.refused_plans);
         if next.commands.is_empty() {
@@ -54,13 +54,13 @@ pub(crate) fn consolidate(
         evaluation.commands.append(&mut next.commands);
         evaluation.approvals.append(&mut next.approvals);
         evaluation.judgements.append(&mut next.judgements);
-        evaluation.held = next.held;
+        evaluation.staying = next.staying;
         evaluation.timed_out = next.timed_out;
     }
     memory.unreached_pools = unreached_pools;
 }
 
-/// Searches for one command. Candidates that are held already are left out.
+/// Searches for one command. Candidates that were tried before and stay are left out.
 fn search(
     inputs: &Inputs<'_>,
     sorted: &SortedNodes,
@@ -68,10 +68,10 @@ fn search(
     progress: &dyn Progress,
     evaluation: &mut Evaluation,
 ) {
-    let (eligible, held) = sorted.underutilized();
-    let tried: BTreeSet<usize> = evaluation.held.iter().map(|held| held.index).collect();
-    let new = held.iter().filter(|held| !tried.contains(&held.index));
-    evaluation.held.extend(new.cloned());
+    let (eligible, staying) = sorted.underutilized();
+    let tried: BTreeSet<usize> = evaluation.staying.iter().map(|staying| staying.index).collect();
+    let new = staying.iter().filter(|staying| !tried.contains(&staying.index));
+    evaluation.staying.extend(new.cloned());
     let mut rest = Cow::Borrowed(eligible);
     if !tried.is_empty() {
         rest.to_mut().retain(|candidate| !tried.contains(&candidate.index));
@@ -222,7 +222,7 @@ impl Search<'_> {
         }
         evaluation.timed_out = found.timed_out;
         evaluation.evaluated = found.evaluated;
-        evaluation.held.extend(found.held);
+        evaluation.staying.extend(found.staying);
         if found.command.is_some() {
             evaluation.approvals.extend(found.judgements.last().cloned());
         }

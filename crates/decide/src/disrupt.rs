@@ -42,8 +42,8 @@ fn evaluate(inputs: &Inputs<'_>, method: Method, memory: &mut Memory, progress: 
     let mut evaluation = Evaluation::new(method, &sorted);
     match method {
         Method::Emptiness => {
-            let (eligible, held) = empty(&sorted.candidates.free);
-            evaluation.held = held;
+            let (eligible, staying) = empty(&sorted.candidates.free);
+            evaluation.staying = staying;
             if let Some(mut allowance) = evaluation.admit(inputs, eligible.len()) {
                 evaluation.commands.extend(emptiness(&eligible, &mut allowance));
             }
@@ -72,9 +72,9 @@ fn replace_by_need(inputs: &Inputs<'_>, sorted: &SortedNodes, evaluation: &mut E
     let checker = |snapshot: &_, pods: &[_], plan: &_| refusals.check(snapshot, pods, plan);
     let options = refusals.options();
     match drift(inputs.snapshot, &eligible, &allowance, inputs.now, options, &checker) {
-        Ok((command, held)) => {
+        Ok((command, staying)) => {
             evaluation.commands.extend(command);
-            evaluation.held = held;
+            evaluation.staying = staying;
         }
         Err(error) => evaluation.error = Some(error),
     }

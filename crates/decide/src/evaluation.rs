@@ -34,7 +34,7 @@ pub struct Evaluation {
     /// What budgets allowed when the evaluation began; `None` if there was nothing to choose from.
     pub allowance: Option<Allowance>,
     /// The candidates that were evaluated and stay, each with the reason.
-    pub held: Vec<UnconsolidatableNode>,
+    pub staying: Vec<UnconsolidatableNode>,
     /// The pools' judgements of the sets of nodes that were found, in the order of the search (DIS-210).
     pub judgements: Vec<Judgement>,
     /// The commands to start together. Each was found as if those before it had been started, and none moves pods to a node that another
@@ -63,7 +63,7 @@ impl Evaluation {
             sorted: Arc::clone(sorted),
             eligible: 0,
             allowance: None,
-            held: Vec::new(),
+            staying: Vec::new(),
             judgements: Vec::new(),
             commands: Vec::new(),
             approvals: Vec::new(),

@@ -35,9 +35,9 @@ pub fn drift(
     options: &Options,
     checker: Checker<'_>,
 ) -> Result<(Option<Command>, Vec<UnconsolidatableNode>), SimulationError> {
-    let mut held = Vec::new();
+    let mut staying = Vec::new();
     if drifted.is_empty() {
-        return Ok((None, held));
+        return Ok((None, staying));
     }
     let what_if = WhatIf::new(snapshot, Vec::new(), now, options)?;
     let with_budget = drifted
@@ -51,7 +51,7 @@ pub fn drift(
             Err(error) => return Err(error),
         };
         if let Some(sentence) = simulation.failure() {
-            held.push(UnconsolidatableNode {
+            staying.push(UnconsolidatableNode {
                 index: candidate.index,
                 why: Unconsolidatable::Unplaceable(sentence),
             });
@@ -60,7 +60,7 @@ pub fn drift(
         let after = marked(snapshot, &[candidate]);
         let pods = what_if.pods(&[candidate], Protected::Stay);
         if let Err(objections) = checker(&after, &pods, &simulation.plan) {
-            held.push(UnconsolidatableNode {
+            staying.push(UnconsolidatableNode {
                 index: candidate.index,
                 why: Unconsolidatable::Refused(objections),
             });
@@ -72,7 +72,7 @@ pub fn drift(
             replacements: simulation.plan.launches.clone(),
             plan: Some(simulation.plan),
         };
-        return Ok((Some(command), held));
+        return Ok((Some(command), staying));
     }
-    Ok((None, held))
+    Ok((None, staying))
 }

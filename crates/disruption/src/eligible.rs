@@ -12,18 +12,18 @@ use std::sync::Arc;
 /// The candidates that multi-node and single-node consolidation may choose, highest savings per cost of moving first, and the other
 /// candidates with the reason (DIS-122, DIS-123).
 pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
-    let (mut eligible, mut held) = (Vec::new(), Vec::new());
+    let (mut eligible, mut staying) = (Vec::new(), Vec::new());
     for candidate in candidates {
         match obstacle(snapshot, candidate) {
             None => eligible.push(candidate.clone()),
-            Some(why) => held.push(UnconsolidatableNode {
+            Some(why) => staying.push(UnconsolidatableNode {
                 index: candidate.index,
                 why,
             }),
         }
     }
     eligible.sort_by(Candidate::by_savings);
-    (eligible, held)
+    (eligible, staying)
 }
 
 /// A rule that excludes candidates from consolidation.

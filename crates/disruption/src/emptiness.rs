@@ -12,20 +12,20 @@ use std::sync::Arc;
 /// The empty candidates, highest savings first, and the candidates that their pool's settings or the room of CapacityBuffers exclude (DIS-150,
 /// DIS-152).
 pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
-    let (mut eligible, mut held) = (Vec::new(), Vec::new());
+    let (mut eligible, mut staying) = (Vec::new(), Vec::new());
     let dynamic = candidates
         .iter()
         .filter(|candidate| candidate.pool.eligibility != Eligibility::Static);
     for candidate in dynamic {
         if candidate.pool.disruption.consolidate_after.is_none() {
-            held.push(UnconsolidatableNode {
+            staying.push(UnconsolidatableNode {
                 index: candidate.index,
                 why: Unconsolidatable::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
             });
         } else if candidate.is_empty() && candidate.node.lifecycle.consolidatable {
             match candidate.node.lifecycle.buffer_pods {
                 0 => eligible.push(candidate.clone()),
-                _ => held.push(UnconsolidatableNode {
+                _ => staying.push(UnconsolidatableNode {
                     index: candidate.index,
                     why: Unconsolidatable::HasBufferPods(Arc::clone(&candidate.node.name)),
                 }),
@@ -33,7 +33,7 @@ pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableN
         }
     }
     eligible.sort_by(Candidate::by_savings);
-    (eligible, held)
+    (eligible, staying)
 }
 
 /// One command with every eligible node that budgets allow; `None` if there is none (DIS-087, DIS-153).

@@ -141,19 +141,19 @@ impl Explainer<'_> {
             && let Some(candidate) = Candidate::of_node(snapshot, index)
         {
             let kept = blockers.iter().map(|(_, blocker)| blocker);
-            found.extend(self.held(snapshot, &candidate, &kept.collect::<Vec<_>>()));
+            found.extend(self.method_obstacles(snapshot, &candidate, &kept.collect::<Vec<_>>()));
         }
         found
     }
 
     /// The obstacles that methods find for a candidate, apart from its blockers.
-    fn held(&self, snapshot: &Snapshot, candidate: &Candidate, blockers: &[&Blocker]) -> Vec<Obstacle> {
+    fn method_obstacles(&self, snapshot: &Snapshot, candidate: &Candidate, blockers: &[&Blocker]) -> Vec<Obstacle> {
         let (reason, allowance) = match candidate.is_empty() {
             true => (DisruptionReason::Empty, self.empty),
             false => (DisruptionReason::Underutilized, self.underutilized),
         };
         let of_pool = allowance.pools().find(|pool| pool.pool == candidate.pool.name);
-        let told = |why: &Unconsolidatable| held(candidate, why, reason, of_pool, self.now);
+        let told = |why: &Unconsolidatable| staying(candidate, why, reason, of_pool, self.now);
         let mut all: Vec<Unconsolidatable> = obstacles(snapshot, candidate)
             .filter(|why| !candidate.is_empty() || keeps_empty_nodes(why))
             .collect();
@@ -368,7 +368,7 @@ fn raise_budgets(candidate: &Candidate, reason: DisruptionReason) -> String {
 }
 
 /// The reason a method found, as an obstacle.
-fn held(
+fn staying(
     candidate: &Candidate,
     why: &Unconsolidatable,
     reason: DisruptionReason,

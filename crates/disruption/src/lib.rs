@@ -1,8 +1,8 @@
 //! Which nodes are disrupted, what replaces them, and why the others stay.
 //!
-//! In: a [`kerf_model::snapshot::Snapshot`], the time, and the nodes that other commands hold. Out: [`Command`]s and, for every node
-//! that stays, a typed [`Blocker`] or [`Unconsolidatable`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the
-//! model, in 10⁻¹² dollars per hour; costs of moving pods are in 2⁻²⁷ of one plain pod (DIS-046).
+//! The input is a [`kerf_model::snapshot::Snapshot`], the time, and the nodes that other commands hold. The output is [`Command`]s and, for
+//! every node that stays, a typed [`Blocker`] or [`Unconsolidatable`]. Nothing here acts: the controllers taint, launch, wait and delete.
+//! Prices are those of the model, in 10⁻¹² dollars per hour; costs of moving pods are in 2⁻²⁷ of one plain pod (DIS-046).
 //!
 //! A method has two steps: a filter that returns the [`Candidate`]s it may choose from ([`empty`], [`drifted`], [`underutilized`]), and a
 //! decision over those and what budgets allow ([`emptiness`], [`drift`], [`Consolidation::multi`], [`Consolidation::single`]). Callers count

@@ -18,7 +18,7 @@ pub struct SingleNodeOutcome {
     /// The pools' judgements of all commands that were computed, in order; the last is about the command found (DIS-210).
     pub judgements: Vec<Judgement>,
     /// The candidates that were evaluated and stay, with the reason.
-    pub held: Vec<UnconsolidatableNode>,
+    pub staying: Vec<UnconsolidatableNode>,
     /// Whether a candidate was left out because its pool's budgets allow no more.
     pub constrained: bool,
     /// Whether the search stopped before every candidate was evaluated.
@@ -87,7 +87,7 @@ impl Consolidation<'_> {
                 found.evaluated += 1;
                 found.unreached_pools.remove(&candidate.pool.name);
                 let mut hold = |why| {
-                    found.held.push(UnconsolidatableNode {
+                    found.staying.push(UnconsolidatableNode {
                         index: candidate.index,
                         why,
                     });

@@ -18,7 +18,7 @@ const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 pub(super) fn evaluation(context: &Context, inputs: &DecisionInputs, evaluation: &Evaluation, shuts_down: bool) {
     let (method, snapshot) = (evaluation.method, &inputs.snapshot);
     sorted(context, inputs, &evaluation.sorted);
-    held(context, snapshot, method, &evaluation.held);
+    staying(context, snapshot, method, &evaluation.staying);
     let eligible = context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
     eligible.set(&[method.reason().label()], evaluation.eligible as f64);
     if let Some(of_pools) = &evaluation.allowance {
@@ -83,17 +83,17 @@ pub(super) fn sorted(context: &Context, inputs: &DecisionInputs, sorted: &Sorted
 }
 
 /// Reports why candidates stay (DIS-116, DIS-150, DIS-241).
-fn held(context: &Context, snapshot: &Snapshot, method: Method, held: &[UnconsolidatableNode]) {
-    for held in held {
+fn staying(context: &Context, snapshot: &Snapshot, method: Method, staying: &[UnconsolidatableNode]) {
+    for staying in staying {
         let event = match method {
             Method::StaticDrift | Method::Drift => events::blocked,
             Method::Emptiness => events::unconsolidatable,
-            Method::MultiNodeConsolidation | Method::SingleNodeConsolidation if held.why.is_event() => {
+            Method::MultiNodeConsolidation | Method::SingleNodeConsolidation if staying.why.is_event() => {
                 events::unconsolidatable
             }
             Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => continue,
         };
-        node(context, snapshot, held.index, || held.why.message(), event);
+        node(context, snapshot, staying.index, || staying.why.message(), event);
     }
 }
 

@@ -23,7 +23,7 @@ use tower::Service;
 /// Rounds of disruption in which nothing is to be done are compared this often.
 const IDLE: SignedDuration = SignedDuration::from_secs(120);
 
-/// What came of the comparisons in one world; clones share it.
+/// The results of the comparisons in one world; clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Agreement(Arc<Mutex<Inner>>);
 
@@ -246,7 +246,7 @@ fn texts<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
     commands.into_iter().map(text).collect()
 }
 
-/// What a round comes to: for each method its commands, their wait, what blocks the other nodes, and why it failed.
+/// The result of a round: for each method its commands, their wait, what blocks the other nodes, and why it failed.
 fn outcome(round: &Round) -> Vec<String> {
     let text = |evaluation: &Evaluation| {
         let candidates = &evaluation.sorted.candidates;
@@ -258,7 +258,7 @@ fn outcome(round: &Round) -> Vec<String> {
             texts(&evaluation.commands),
             free.collect::<Vec<_>>(),
             candidates.blocked,
-            evaluation.held,
+            evaluation.staying,
             evaluation.approvals,
             evaluation.allowance,
             evaluation.error,

@@ -115,11 +115,11 @@ fn rounds_of_equal_clusters_are_equal_whatever_they_share() {
         let decided = |case: &Case| {
             let round = case.round(Method::ORDER[0], &mut Memory::default());
             let commands: Vec<String> = round.commands().map(|command| format!("{command:?}")).collect();
-            let held = round
+            let staying = round
                 .evaluations
                 .iter()
-                .map(|evaluation| format!("{:?}", evaluation.held));
-            (commands, held.collect::<Vec<_>>())
+                .map(|evaluation| format!("{:?}", evaluation.staying));
+            (commands, staying.collect::<Vec<_>>())
         };
         assert_eq!(decided(&case), decided(&copied(&case)), "seed {seed}");
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const SINGLE: Method = Method::SingleNodeConsolidation;
 
-/// Every search is over before it begins.
+/// Every search has to end before it begins.
 struct NoTime;
 
 impl Progress for NoTime {
@@ -121,7 +121,11 @@ fn a_move_like_an_undone_one_waits_until_that_ends() {
         until,
     });
     let round = case.round(SINGLE, &mut Memory::default());
-    let codes: Vec<&str> = round.evaluations[0].held.iter().map(|held| held.why.code()).collect();
+    let codes: Vec<&str> = round.evaluations[0]
+        .staying
+        .iter()
+        .map(|staying| staying.why.code())
+        .collect();
     assert_eq!(
         (commands(&round).len(), codes),
         (0, vec!["MoveUndone", "MoveUndone"]),
@@ -156,7 +160,7 @@ fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {
         let found = commands(&case.round(Method::StaticDrift, &mut Memory::default()));
         assert_eq!(found.len(), replaced, "{staying} stay, room for {room}: {found:?}");
     }
-    // Neither without the feature gate, nor for a pool whose number of nodes nobody knows.
+    // Neither without the feature gate, nor for a pool whose number of nodes is unknown.
     let known = StaticPool {
         replicas: 3,
         staying: 3,

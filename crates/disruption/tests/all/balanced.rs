@@ -177,7 +177,7 @@ fn every_balanced_pool_must_approve_its_part() {
     assert!(!judgement.approved());
     assert!(balance.judge(&deletion(&free, &["a-1", "c-1"])).approved());
     assert!(balance.judge(&deletion(&free, &["c-1"])).approved());
-    // Nothing goes: nobody approves. A pool without totals: neither.
+    // A command without nodes is not approved, nor is one of a pool without totals.
     assert!(!balance.judge(&deletion(&free, &[])).approved());
     assert!(!Balance::default().judge(&deletion(&free, &["a-1"])).approved());
 }
@@ -261,7 +261,7 @@ fn a_node_whose_replacement_saves_too_little_is_passed_over() {
         ("2xlarge", 4500, 0.2),
     ];
     cluster.typed("a", &types, balanced);
-    // It comes first, and would pass as a deletion: a third of the price, a quarter of the disruption.
+    // It is tried first, and would pass as a deletion: a third of the price, a quarter of the disruption.
     cluster.of_kind("a-1", "large", |_| {});
     cluster.bound("a-1", "big", sized(3000));
     cluster.of_kind("a-2", "2xlarge", |_| {});
@@ -270,8 +270,8 @@ fn a_node_whose_replacement_saves_too_little_is_passed_over() {
     }
     let single = Asked::default().single(&cluster);
     assert_eq!(single.command.unwrap().short(), "replace: [a-2] -> [1 replacement]");
-    let [stays] = single.held.as_slice() else {
-        panic!("one stays: {:?}", single.held)
+    let [stays] = single.staying.as_slice() else {
+        panic!("one stays: {:?}", single.staying)
     };
     let Unconsolidatable::Unbalanced(score) = &stays.why else {
         panic!("it was weighed: {:?}", stays.why)

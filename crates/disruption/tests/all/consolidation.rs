@@ -1,4 +1,4 @@
-//! Sections 8 and 8.1: which nodes consolidation looks at, and one command for a given set of them.
+//! Sections 8 and 8.1: which nodes consolidation may choose, and one command for a given set of them.
 
 use crate::fixture::{Asked, Cluster, ago, names, set_label, sized, text, types_of};
 use kerf_disruption::{Unconsolidatable, underutilized};
@@ -101,9 +101,11 @@ fn who_may_be_chosen_and_what_is_told_of_the_others() {
         cluster.pool("a", pool);
         cluster.node("a-1", node);
         cluster.bound("a-1", "p", |_| {});
-        let (eligible, held) = underutilized(&cluster.snapshot, &cluster.free());
-        assert_eq!(eligible.len() + held.len(), 1, "{what}");
-        let told = held.first().map(|held| (held.why.message(), held.why.is_event()));
+        let (eligible, staying) = underutilized(&cluster.snapshot, &cluster.free());
+        assert_eq!(eligible.len() + staying.len(), 1, "{what}");
+        let told = staying
+            .first()
+            .map(|staying| (staying.why.message(), staying.why.is_event()));
         let expected = (!message.is_empty()).then(|| (message.to_owned(), event));
         assert_eq!(told, expected, "{what}");
     }
@@ -122,9 +124,9 @@ fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
         node.lifecycle.last_pod_event = Some(ago(10));
     });
     cluster.bound("a-2", "p", |_| {});
-    let (eligible, held) = underutilized(&cluster.snapshot, &cluster.free());
+    let (eligible, staying) = underutilized(&cluster.snapshot, &cluster.free());
     assert!(eligible.is_empty());
-    let why: Vec<&Unconsolidatable> = held.iter().map(|held| &held.why).collect();
+    let why: Vec<&Unconsolidatable> = staying.iter().map(|staying| &staying.why).collect();
     assert_eq!(
         why,
         [

@@ -137,10 +137,10 @@ fn what_cannot_be_placed_is_told_and_the_next_is_tried() {
         pod.shape = shape.into();
     });
     cluster.bound("a-2", "p", |_| {});
-    let (command, held) = decide(&cluster);
+    let (command, staying) = decide(&cluster);
     assert_eq!(names(&command.unwrap().candidates), ["a-2"]);
-    assert_eq!(held.len(), 1);
-    let message = held[0].why.message();
+    assert_eq!(staying.len(), 1);
+    let message = staying[0].why.message();
     assert!(
         message.starts_with("Not all pods would schedule, ns/big => "),
         "{message}"

@@ -60,8 +60,8 @@ fn a_pool_that_never_consolidates_says_so() {
     let mut cluster = Cluster::new();
     cluster.pool("a", |pool| pool.disruption.consolidate_after = None);
     cluster.node("a-1", |_| {});
-    let (_, held) = empty(&cluster.free());
-    assert_eq!(held[0].why.message(), "NodePool \"a\" has consolidation disabled");
+    let (_, staying) = empty(&cluster.free());
+    assert_eq!(staying[0].why.message(), "NodePool \"a\" has consolidation disabled");
 }
 
 // DIS-150
@@ -71,9 +71,9 @@ fn a_node_that_holds_room_for_a_buffer_stays_and_says_so() {
     cluster.pool("a", |_| {});
     cluster.node("a-1", |node| node.lifecycle.buffer_pods = 1);
     cluster.node("a-2", |_| {});
-    let (eligible, held) = empty(&cluster.free());
+    let (eligible, staying) = empty(&cluster.free());
     assert_eq!(names(&eligible), ["a-2"]);
-    let why: Vec<&str> = held.iter().map(|one| one.why.code()).collect();
+    let why: Vec<&str> = staying.iter().map(|one| one.why.code()).collect();
     assert_eq!(why, ["HasBufferPods"]);
 }
 

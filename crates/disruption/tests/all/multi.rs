@@ -70,7 +70,7 @@ fn budgets_are_used_up_in_order_of_savings() {
 #[test]
 fn a_node_that_cannot_move_keeps_no_other() {
     let mut cluster = small(&[("a-2", 300), ("a-3", 300), ("a-4", 300), ("a-5", 300)]);
-    // It saves most, so that it comes first, and its pod fits on nothing that can be had.
+    // It saves most, so it is tried first, and its pod fits no machine that can be launched.
     cluster.of_kind("a-1", "large", |_| {});
     cluster.bound("a-1", "stuck", sized(9000));
     let multi = Asked::default().multi(&cluster);
@@ -110,7 +110,7 @@ fn two_dear_and_a_small_one(cluster: &mut Cluster) {
 // DIS-165, DIS-166, DIS-167
 #[test]
 fn a_replacement_of_a_type_that_goes_is_no_gain() {
-    // The small one it would come for costs 0.1 on demand. As spot it would be 0.05, but it is not spot.
+    // The small type that could replace it costs 0.1 on demand. As spot it would cost 0.05, but no spot capacity is offered.
     let types = [("nano", 700, 0.07), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
     let merge = |types: &[(&str, i64, f64)]| {
         let mut cluster = Cluster::new();
@@ -240,7 +240,7 @@ fn what_was_found_before_the_time_was_over_counts() {
     };
     let none = asked(0);
     assert!(none.command.is_none() && none.timed_out);
-    // One look before the nodes are asked one by one, and one before each set.
+    // `stop` is polled once before the single nodes are evaluated, and once before each set.
     let some = asked(2);
     assert!(some.timed_out);
     assert_eq!(short(&some), "delete: [a-1, a-2, a-3]");
@@ -253,7 +253,7 @@ fn a_set_the_pools_refuse_is_not_taken() {
     let mut cluster = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 1900)]);
     let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     pool.disruption.consolidation = ConsolidationPolicy::Balanced;
-    // All the money is in a node nobody speaks of.
+    // Almost the whole price of the pool is that of a node that is no candidate.
     let node = Arc::make_mut(&mut cluster.snapshot.nodes[3]);
     node.price = Price::from_per_hour(50.0);
     node.lifecycle.consolidatable = false;
@@ -276,7 +276,7 @@ fn a_plan_the_checker_refuses_is_not_taken() {
         let multi = consolidation.multi(eligible, &mut allowance(), &|| false);
         let order: Vec<_> = eligible.iter().collect();
         let single = consolidation.single(&order, &allowance(), &multi.results, &|| false);
-        (multi.command, single.command, single.held.len())
+        (multi.command, single.command, single.staying.len())
     });
     assert!(refused.0.is_none() && refused.1.is_none());
     assert_eq!(refused.2, 4);
@@ -297,7 +297,7 @@ fn threads_do_not_change_the_outcome() {
         asked.settings.threads = threads;
         let (multi, single) = (asked.multi(&cluster), asked.single(&cluster));
         let chosen = single.command.map(|command| command.short());
-        (short(&multi), multi.results, chosen, single.held)
+        (short(&multi), multi.results, chosen, single.staying)
     };
     let alone = outcome(1);
     assert_eq!(alone, outcome(2));

@@ -51,7 +51,7 @@ fn a_move_like_an_undone_one_has_to_save_more_than_that_cost() {
         let found = asked.single(&cluster);
         (
             found.command.map(|command| command.short()),
-            found.held.first().map(|held| held.why.clone()),
+            found.staying.first().map(|staying| staying.why.clone()),
         )
     };
     let deleted = (Some("delete: [a-1]".to_owned()), None);

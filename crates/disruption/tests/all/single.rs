@@ -65,7 +65,7 @@ fn allowance(cluster: &Cluster) -> Allowance {
 fn what_was_not_reached_in_time_is_remembered() {
     let cluster = three_pools();
     let looks = AtomicUsize::new(0);
-    // One candidate, then two more, then the time is over.
+    // One candidate, then two more, then the time is up.
     let single = ask(&cluster, &allowance(&cluster), &|| {
         looks.fetch_add(1, Ordering::Relaxed) >= 1
     });
@@ -92,8 +92,8 @@ fn the_first_that_can_go_goes_and_those_before_it_say_why_they_stay() {
     // The pods of b-1 fit on the empty b-0.
     assert_eq!(short(&single), "delete: [b-1]");
     assert!(single.constrained);
-    let held: Vec<&Unconsolidatable> = single.held.iter().map(|held| &held.why).collect();
-    assert_eq!(held, [&Unconsolidatable::Budget("a".into())]);
+    let staying: Vec<&Unconsolidatable> = single.staying.iter().map(|staying| &staying.why).collect();
+    assert_eq!(staying, [&Unconsolidatable::Budget("a".into())]);
 }
 
 // DIS-178, DIS-205, DIS-210
@@ -114,10 +114,14 @@ fn moves_the_pools_refuse_are_passed_over() {
     dear.lifecycle.consolidatable = false;
     let single = ask(&cluster, &allowance(&cluster), &|| false);
     assert_eq!(short(&single), "");
-    assert_eq!(single.held.len(), 2);
-    for held in &single.held {
-        assert!(matches!(held.why, Unconsolidatable::Unbalanced(_)), "{:?}", held.why);
-        assert!(!held.why.is_event());
+    assert_eq!(single.staying.len(), 2);
+    for staying in &single.staying {
+        assert!(
+            matches!(staying.why, Unconsolidatable::Unbalanced(_)),
+            "{:?}",
+            staying.why
+        );
+        assert!(!staying.why.is_event());
     }
     // Neither was worth a what-if.
     assert!(single.judgements.is_empty());
