@@ -1,5 +1,6 @@
 //! The way to the Kubernetes API: a `kube::Client` with our own layers, and what its errors mean.
 
+mod answer_limit;
 mod connect;
 mod error;
 mod layer;

@@ -1,5 +1,5 @@
-//! Our layers under `kube::Client`: user agent, rate limit, retries, metrics, the server's time. They sit on any clonable service that
-//! answers API requests, be it a connection or an API server in the same process.
+//! Our layers under `kube::Client`: user agent, rate limit, a limit of the wait for an answer, retries, metrics, the server's time. They sit
+//! on any clonable service that answers API requests, be it a connection or an API server in the same process.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,8 +17,9 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::RequestInfo;
+use super::answer_limit::{AnswerBody, SILENCE_MAX, SilentServer};
 use super::missing_permissions::MissingPermissions;
-use super::pace::Pace;
+use super::pace::{Pace, is_watch};
 use crate::backoff::{Backoff, TokenBucket};
 use crate::clock::Clock;
 use crate::metrics::{Counter, Histogram, Metrics, catalogue};
@@ -71,7 +72,7 @@ struct RequestMetrics {
 }
 
 impl ApiLayers {
-    /// No layers but the pacing of watches, and a log line for each missing permission.
+    /// No layers but the pacing of watches, the limit of the wait for an answer, and a log line for each missing permission.
     pub fn new() -> Self {
         Self::default()
     }
@@ -177,9 +178,9 @@ where
     S::Error: Into<BoxError>,
     B: Send + 'static,
 {
-    type Response = Response<B>;
+    type Response = Response<AnswerBody<B>>;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, BoxError>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         // Readiness of the inner service is awaited per attempt: an attempt may follow a wait for a token.
@@ -193,7 +194,7 @@ where
 }
 
 impl ApiLayers {
-    async fn send<S, B>(&self, service: S, mut request: Request<Body>) -> Result<Response<B>, BoxError>
+    async fn send<S, B>(&self, service: S, mut request: Request<Body>) -> Result<Response<AnswerBody<B>>, BoxError>
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone,
         S::Error: Into<BoxError>,
@@ -212,8 +213,15 @@ impl ApiLayers {
             if let Some(limiter) = &self.limiter {
                 limiter.acquire().await;
             }
+            // Whether a watch is alive, and a list that is streamed as one, is for its reader to judge.
+            let is_limited = !is_watch(&request);
             let began = Instant::now();
-            let result = service.clone().oneshot(request).await.map_err(Into::into);
+            let answer = service.clone().oneshot(request);
+            let answer = async { answer.await.map_err(Into::into) };
+            let result = match is_limited {
+                true => within_limit(answer).await,
+                false => answer.await,
+            };
             if let (Some(clock), Ok(response)) = (&self.clock, &result)
                 && let Some(date) = date(response)
             {
@@ -233,7 +241,9 @@ impl ApiLayers {
                     request = again;
                     attempt += 1;
                 }
-                (None, _) | (_, None) => return result,
+                (None, _) | (_, None) => {
+                    return result.map(|answer| answer.map(|body| AnswerBody::new(body, is_limited)));
+                }
             }
         }
     }
@@ -257,6 +267,12 @@ impl ApiLayers {
             metrics.duration.observe(&labels, began.elapsed().as_secs_f64());
         }
     }
+}
+
+/// An answer, or an error if its head does not come in time.
+async fn within_limit<T>(answer: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+    let answer = tokio::time::timeout(SILENCE_MAX, answer).await;
+    answer.unwrap_or_else(|_| Err(SilentServer::Head.into()))
 }
 
 /// Whether a request may be sent again.

@@ -31,7 +31,8 @@ impl Pace {
     }
 }
 
-fn is_watch<B>(request: &Request<B>) -> bool {
+/// Whether a request is a watch, also one that begins with a streamed list.
+pub(super) fn is_watch<B>(request: &Request<B>) -> bool {
     let asks = |query: &str| query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
     *request.method() == Method::GET && request.uri().query().is_some_and(asks)
 }

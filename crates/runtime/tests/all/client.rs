@@ -1,13 +1,22 @@
 //! The layers under the client: limits, retries, user agent, metrics.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::fake::{Server, failure, json_response};
+use crate::fake::{Reply, Server, failure, json_response, watch_response};
+use bytes::Bytes;
+use futures::{AsyncBufReadExt, StreamExt, TryStreamExt, stream};
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kerf_runtime::client::{ApiErrorKind, ApiLayers, ReadOnlyError, Retry, read_only};
 use kerf_runtime::{Clock, Metrics, Seed};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -164,6 +173,138 @@ async fn a_lasting_outage_is_reported_after_a_few_attempts() {
         .await
         .expect_err("an answer, not an outage");
     assert_eq!(server.asked().len(), 1);
+}
+
+/// The answers of a server, each so much later: `delay` takes the number of the call, and `None` is for ever.
+fn delayed(
+    server: &Server,
+    delay: impl Fn(usize) -> Option<Duration> + Clone + Send + 'static,
+) -> impl tower::Service<
+    Request<Body>,
+    Response = Response<Reply>,
+    Error = Infallible,
+    Future = futures::future::BoxFuture<'static, Result<Response<Reply>, Infallible>>,
+> + Clone
++ Send
++ 'static {
+    let (service, calls) = (server.service(), Arc::new(AtomicUsize::new(0)));
+    tower::service_fn(
+        move |request: Request<Body>| -> futures::future::BoxFuture<'static, _> {
+            let answer = service.clone().oneshot(request);
+            let delay = delay(calls.fetch_add(1, Ordering::Relaxed));
+            Box::pin(async move {
+                let answer = answer.await;
+                match delay {
+                    Some(delay) => tokio::time::sleep(delay).await,
+                    None => std::future::pending().await,
+                }
+                answer
+            })
+        },
+    )
+}
+
+/// No answer to the first calls.
+fn silent_at_first(calls: usize) -> impl Fn(usize) -> Option<Duration> + Clone + Send + 'static {
+    move |call| (call >= calls).then_some(Duration::ZERO)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_ends_and_is_repeated_where_that_is_safe() {
+    let patch = Patch::Merge(json!({"data": {}}));
+    let server = Server::script(vec![(200, config_map())]);
+    let client = retrying().client(delayed(&server, silent_at_first(2)), "default");
+    let began = Instant::now();
+    Api::<ConfigMap>::default_namespaced(client)
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .expect("the third attempt is answered");
+    assert_eq!(server.asked().len(), 3);
+    let took = began.elapsed();
+    assert!(
+        (60..62).contains(&took.as_secs()),
+        "30 s for each attempt without an answer: {took:?}"
+    );
+
+    let server = Server::script(vec![(201, config_map())]);
+    let client = retrying().client(delayed(&server, silent_at_first(1)), "default");
+    let error = Api::<ConfigMap>::default_namespaced(client)
+        .create(&PostParams::default(), &ConfigMap::default())
+        .await
+        .expect_err("it may have happened");
+    assert_eq!(
+        (ApiErrorKind::of(&error), server.asked().len()),
+        (ApiErrorKind::Retryable, 1)
+    );
+    assert!(
+        error.to_string().contains("no answer from the API server within 30 s"),
+        "{error}"
+    );
+}
+
+/// An answer whose parts come one by one, each after a time; it ends only after the last one of a complete answer.
+fn in_parts(parts: Vec<(Duration, &str)>, ends: bool) -> Response<Reply> {
+    let parts: Vec<_> = parts.into_iter().map(|(wait, part)| (wait, part.to_owned())).collect();
+    let frames = stream::iter(parts).then(|(wait, part)| async move {
+        tokio::time::sleep(wait).await;
+        Ok::<_, Infallible>(Frame::data(Bytes::from(part)))
+    });
+    let silence = stream::once(async move {
+        if !ends {
+            std::future::pending::<()>().await;
+        }
+        Ok(Frame::data(Bytes::new()))
+    });
+    Response::new(StreamBody::new(frames.chain(silence)).boxed_unsync())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_stops_in_the_middle_fails_and_a_slow_one_is_read_to_its_end() {
+    let (soon, late) = (Duration::ZERO, Duration::from_secs(25));
+    let half = Server::new(move |_| in_parts(vec![(soon, r#"{"apiVersion": "v1", "#)], false));
+    let began = Instant::now();
+    let error = api(&half, &retrying()).get("a").await.expect_err("half an answer");
+    assert_eq!(ApiErrorKind::of(&error), ApiErrorKind::Retryable, "{error}");
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+    let text = "the API server stopped in the middle of an answer, no more came within 30 s";
+    assert!(error.to_string().contains(text), "{error}");
+
+    let parts = vec![
+        (late, r#"{"apiVersion": "v1", "kind": "ConfigMap", "#),
+        (late, r#""metadata": {"name": "#),
+        (late, r#""a"}}"#),
+    ];
+    let slow = Server::new(move |_| in_parts(parts.clone(), true));
+    let map = api(&slow, &retrying()).get("a").await.expect("it goes on");
+    assert_eq!(map.metadata.name.as_deref(), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_be_silent_for_hours() {
+    let event = json!({"type": "ADDED", "object": config_map()});
+    let senders = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = Arc::clone(&senders);
+    let server = Server::new(move |_| {
+        let (response, sender) = watch_response(&[]);
+        kept.lock().expect("no test panics inside").push(sender);
+        response
+    });
+    // Its head may come late, too: it waits for the API server's own cache.
+    let service = delayed(&server, |_| Some(Duration::from_secs(45)));
+    let client = retrying().client(service, "default");
+    for query in ["watch=true", "watch=true&sendInitialEvents=true"] {
+        let request = Request::get(format!("/api/v1/configmaps?{query}")).body(Vec::new());
+        let lines = client
+            .request_stream(request.expect("a request"))
+            .await
+            .expect("it begins");
+        let next = tokio::spawn(async move { lines.lines().try_next().await });
+        tokio::time::sleep(Duration::from_secs(7200)).await;
+        let sender = senders.lock().expect("no test panics inside").pop().expect("a watch");
+        sender.unbounded_send(event.clone()).expect("still open");
+        let line = next.await.expect("no panic").expect("no error").expect("an event");
+        assert!(line.contains("ADDED"), "{line}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
