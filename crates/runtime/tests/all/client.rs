@@ -333,6 +333,53 @@ async fn throttling_is_honoured_up_to_ten_attempts() {
     );
 }
 
+/// The pauses between the attempts of a GET that always meets this answer.
+async fn pauses(seed: u64, answer: impl Fn() -> Response<Reply> + Send + 'static) -> Vec<f64> {
+    let server = Server::new(move |_| answer());
+    let layers = ApiLayers::new().retry(Retry::new(Seed(seed).rng()));
+    api(&server, &layers).get("a").await.expect_err("it never succeeds");
+    let asked = server.asked();
+    let pauses = asked.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64());
+    pauses.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_between_attempts_grow_and_differ_between_processes() {
+    let outage = || json_response(503, &failure(503, "ServiceUnavailable"));
+    let throttled = || {
+        let mut response = json_response(429, &failure(429, "TooManyRequests"));
+        let seconds = http::HeaderValue::from_static("10");
+        response.headers_mut().insert("retry-after", seconds);
+        response
+    };
+    let distinct = |pauses: &[Vec<f64>]| {
+        let firsts = pauses.iter().map(|pauses| (pauses[0] * 1000.0).round() as u64);
+        firsts.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let (mut outages, mut refusals) = (Vec::new(), Vec::new());
+    for seed in 0..20 {
+        outages.push(pauses(seed, outage).await);
+        refusals.push(pauses(seed, throttled).await);
+    }
+    for pauses in &outages {
+        let shares: Vec<f64> = pauses.iter().zip([0.1, 0.2, 0.4]).map(|(is, mean)| is / mean).collect();
+        assert!(
+            shares.len() == 3 && shares.iter().all(|share| (0.99..1.22).contains(share)),
+            "{pauses:?}"
+        );
+    }
+    assert!(
+        distinct(&outages) >= 10,
+        "clients do not come back together: {outages:?}"
+    );
+    let asked_for = |pause: &f64| (10.0..11.01).contains(pause);
+    assert!(
+        refusals.iter().flatten().all(asked_for),
+        "never before the server's time: {refusals:?}"
+    );
+    assert!(distinct(&refusals) >= 10, "{refusals:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_eviction_is_an_answer() {
     let server = Server::new(|_| {

@@ -118,13 +118,17 @@ pub(crate) fn failure(code: u16, reason: &str) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no"})
 }
 
+/// One line of a watch body.
+pub(crate) fn watch_line(event: &Value) -> String {
+    // Servers write the type first, and a client may rely on it.
+    format!("{{\"type\":{},\"object\":{}}}\n", event["type"], event["object"])
+}
+
 /// A watch body: the lines given, then what is sent through the returned handle; it ends when the handle is dropped.
 pub(crate) fn watch_response(lines: &[Value]) -> (Response<Reply>, UnboundedSender<Value>) {
     let (sender, receiver) = unbounded::<Value>();
-    let frames = stream::iter(lines.to_vec()).chain(receiver).map(|line| {
-        // Servers write the type first, and a client may rely on it.
-        let line = format!("{{\"type\":{},\"object\":{}}}\n", line["type"], line["object"]);
-        Ok::<_, Infallible>(Frame::data(Bytes::from(line)))
-    });
+    let frames = stream::iter(lines.to_vec())
+        .chain(receiver)
+        .map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(watch_line(&line)))));
     (Response::new(StreamBody::new(frames).boxed_unsync()), sender)
 }

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::fake::{Asked, Reply, Server, failure, json_response, watch_response};
+use crate::fake::{Asked, Reply, Server, failure, json_response, watch_line, watch_response};
+use bytes::Bytes;
 use futures::channel::mpsc::UnboundedSender;
 use http::Response;
+use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, Seed};
@@ -44,6 +46,26 @@ fn is_streaming_start(asked: &Asked) -> bool {
 
 fn is_watch(asked: &Asked) -> bool {
     asked.path.contains("watch=true")
+}
+
+/// A list of which only the first page came; `token` continues it.
+fn page(names: &[&str], version: u32, token: &str) -> Response<Reply> {
+    let items: Vec<Value> = names.iter().map(|name| object(name, version)).collect();
+    let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
+    let list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": items});
+    json_response(200, &list)
+}
+
+/// An answer of which only this much came before the connection ended.
+fn cut(text: &str) -> Response<Reply> {
+    Response::new(Full::new(Bytes::from(text.to_owned())).boxed_unsync())
+}
+
+fn paging() -> WatchOptions {
+    WatchOptions {
+        streaming: false,
+        ..quiet()
+    }
 }
 
 /// Runs a watch for `seconds` of virtual time and returns what it delivered, in short form.
@@ -243,6 +265,99 @@ async fn a_dropped_connection_is_resumed_without_a_new_set() {
     assert!(
         waits[1] >= 0.8 && waits[2] >= 1.6 && waits[3] >= 3.2,
         "failures back off: {waits:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_list_is_no_list() {
+    let (mut open, mut lists) = (Vec::new(), 0);
+    let server = Server::new(move |asked| {
+        if is_watch(asked) {
+            let (response, sender) = watch_response(&[]);
+            open.push(sender);
+            return response;
+        }
+        lists += 1;
+        match lists {
+            1 => cut(
+                r#"{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"#,
+            ),
+            _ => list(&["a", "b"], 7),
+        }
+    });
+    let (seen, result) = deliveries(&server, paging(), 30).await;
+    assert!(result.is_ok(), "{result:?}");
+    assert_eq!(
+        seen,
+        ["start", "start", "init a", "init b", "done"],
+        "nothing of the half"
+    );
+    let asked = server.asked();
+    assert!(
+        asked[1].at - asked[0].at >= Duration::from_millis(400),
+        "it is asked again after a pause"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_event_is_taken_again_in_full() {
+    let mut open = Vec::new();
+    let server = Server::new(move |asked| {
+        if is_streaming_start(asked) {
+            let lines = [
+                event("ADDED", &object("a", 1)),
+                bookmark(5),
+                event("MODIFIED", &object("a", 6)),
+            ];
+            let text: String = lines.iter().map(watch_line).collect();
+            return cut(&text[..text.len() - 40]);
+        }
+        assert!(asked.path.contains("resourceVersion=5"), "{}", asked.path);
+        let (response, sender) = watch_response(&[event("MODIFIED", &object("a", 6))]);
+        open.push(sender);
+        response
+    });
+    let (seen, result) = deliveries(&server, quiet(), 30).await;
+    assert!(result.is_ok(), "{result:?}");
+    assert_eq!(seen, ["start", "init a", "done", "apply a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_one_set_and_a_token_that_is_gone_begins_it_anew() {
+    let (mut open, mut firsts) = (Vec::new(), 0);
+    let server = Server::new(move |asked| {
+        if is_watch(asked) {
+            assert!(asked.path.contains("resourceVersion=9"), "{}", asked.path);
+            let (response, sender) = watch_response(&[event("ADDED", &object("d", 10))]);
+            open.push(sender);
+            return response;
+        }
+        assert!(asked.path.contains("limit=500"), "{}", asked.path);
+        if asked.path.contains("continue=old") {
+            return json_response(410, &failure(410, "Expired"));
+        }
+        if asked.path.contains("continue=new") {
+            return list(&["c"], 9);
+        }
+        firsts += 1;
+        match firsts {
+            1 => page(&["a", "gone"], 7, "old"),
+            _ => page(&["a", "b"], 9, "new"),
+        }
+    });
+    let (seen, result) = deliveries(&server, paging(), 30).await;
+    assert!(result.is_ok(), "{result:?}");
+    let again = ["start", "init a", "init b", "init c", "done", "apply d"];
+    let begin = seen.len() - again.len();
+    assert_eq!(seen[begin..], again, "{seen:?}");
+    assert!(
+        seen[..begin].iter().all(|text| text != "done"),
+        "no half set is whole: {seen:?}"
+    );
+    let asked = server.asked();
+    assert_eq!(
+        asked[2].at, asked[1].at,
+        "an expired token is ordinary, and asked anew at once"
     );
 }
 
