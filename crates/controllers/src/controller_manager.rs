@@ -19,6 +19,7 @@ use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
 use kube::{Client, Resource};
+use tokio::runtime::Handle;
 
 use crate::capacity_buffers::CapacityBuffers;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
@@ -503,21 +504,25 @@ async fn serve(
     let options = &context.options;
     let metrics = server::bind(options.metrics_port, "metrics", "--metrics-port").await?;
     let probes = server::bind(options.health_probe_port, "health probes", "--health-probe-port").await?;
-    let router = server::metrics_router(context.metrics.clone(), options.enable_profiling);
-    tasks.spawn("metrics server", server::serve(metrics, router, tasks.token().clone()));
     let client = context.client.clone();
     let mut checks = HealthChecks::new()
         .synced("manager", gate)
-        .with("crd", move || crds_served(client.clone()))
+        .remembered("crd", &Handle::current(), move || crds_served(client.clone()))
         .ping("readyz");
     if let Some(lease) = lease.cloned() {
         checks = checks.with_cause("leader-election", move || std::future::ready(lease.check()));
     }
+    let sites = vec![
+        (
+            metrics,
+            server::metrics_router(context.metrics.clone(), options.enable_profiling),
+        ),
+        (probes, health::health_router(checks)),
+    ];
     let token = tasks.token().clone();
-    tasks.spawn(
-        "probe server",
-        server::serve(probes, health::health_router(checks), token),
-    );
+    tasks.spawn("metrics and probe servers", async move {
+        server::serve_apart(sites, &token).await
+    });
     Ok(())
 }
 

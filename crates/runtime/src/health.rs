@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
@@ -11,7 +12,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How long a remembered check may take before its last result counts: kubelet gives a probe one second unless told otherwise.
+const FRESH_RESULT_WAIT: Duration = Duration::from_millis(500);
 
 type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
@@ -62,6 +68,26 @@ impl HealthChecks {
         self
     }
 
+    /// Adds a check that runs on another runtime than that of the listener, because its connections belong there. While it takes long, as on
+    /// a busy processor, the last result counts; the first result is waited for.
+    #[must_use]
+    pub fn remembered<F, Fut>(self, name: &str, runtime: &Handle, check: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let last = Arc::new(LastResult {
+            runtime: runtime.clone(),
+            running: Mutex::default(),
+            results: watch::Sender::new(None),
+        });
+        self.with(name, move || {
+            let last = Arc::clone(&last);
+            let results = last.refresh(&check);
+            async move { last.read(results).await }
+        })
+    }
+
     /// Adds a check that always passes.
     #[must_use]
     pub fn ping(self, name: &str) -> Self {
@@ -79,6 +105,39 @@ impl HealthChecks {
                 Ok(())
             }
         })
+    }
+}
+
+/// The last result of a check that runs elsewhere, once at a time.
+struct LastResult {
+    runtime: Handle,
+    running: Mutex<Option<JoinHandle<()>>>,
+    results: watch::Sender<Option<Result<(), String>>>,
+}
+
+impl LastResult {
+    /// Starts the check unless it runs. What is returned notices its next result.
+    fn refresh<Fut>(self: &Arc<Self>, check: impl Fn() -> Fut) -> watch::Receiver<Option<Result<(), String>>>
+    where
+        Fut: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let results = self.results.subscribe();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.as_ref().is_none_or(JoinHandle::is_finished) {
+            let (this, check) = (Arc::clone(self), check());
+            *running = Some(self.runtime.spawn(async move {
+                this.results.send_replace(Some(check.await));
+            }));
+        }
+        results
+    }
+
+    /// The next result if it comes soon, else the last one.
+    async fn read(&self, mut results: watch::Receiver<Option<Result<(), String>>>) -> Result<(), String> {
+        // The sender is a field, so the channel cannot be closed.
+        let _ = tokio::time::timeout(FRESH_RESULT_WAIT, results.changed()).await;
+        let known = results.wait_for(Option::is_some).await;
+        known.map_or_else(|error| Err(error.to_string()), |known| known.clone().unwrap_or(Ok(())))
     }
 }
 
@@ -276,6 +335,37 @@ mod tests {
                 healthz check passed\n"
             )
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_result_of_a_check_counts_while_the_next_one_takes_long() {
+        // So long each call takes, and what it results in.
+        let calls = [(2, Ok(())), (60, Err("no NodePool".to_owned())), (0, Ok(()))];
+        let calls = Arc::new(Mutex::new(std::collections::VecDeque::from(calls)));
+        let check = move || {
+            let next = calls.lock().expect("no test panics inside").pop_front();
+            async move {
+                let (seconds, result) = next.expect("no call more");
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                result
+            }
+        };
+        let router = health_router(HealthChecks::new().remembered("crd", &Handle::current(), check));
+        let began = tokio::time::Instant::now();
+        assert_eq!(
+            get(&router, "/readyz").await,
+            ok("ok"),
+            "the first result is waited for"
+        );
+        assert_eq!(began.elapsed(), Duration::from_secs(2));
+        for _ in 0..10 {
+            assert_eq!(get(&router, "/readyz").await, ok("ok"), "one slow call, asked for once");
+        }
+        assert_eq!(began.elapsed(), Duration::from_secs(7));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let known = began.elapsed();
+        assert_eq!(get(&router, "/readyz").await, ok("ok"), "a result at once");
+        assert_eq!(began.elapsed(), known);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The plain HTTP listeners of the process: metrics on one port, probes on another.
 
+use std::io;
 use std::time::Duration;
 
 use axum::Router;
@@ -7,7 +8,10 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::future::try_join_all;
 use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{CONTENT_TYPE, Metrics};
@@ -29,7 +33,7 @@ pub struct BindError {
     /// The option that sets it.
     pub option: &'static str,
     /// The error of the system.
-    pub source: std::io::Error,
+    pub source: io::Error,
 }
 
 /// Opens `port` on all interfaces; port 0 lets the system choose (OPS-041).
@@ -65,8 +69,43 @@ async fn scrape(State(metrics): State<Metrics>) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.encode()).into_response()
 }
 
+/// Serves every router on its listener until `shutdown` is cancelled, on a thread of its own: kubelet and Prometheus get answers also while
+/// all threads of the caller's runtime compute. On one processor that is a single thread, which the first list of a large cluster keeps busy
+/// for seconds.
+pub async fn serve_apart(sites: Vec<(TcpListener, Router)>, shutdown: &CancellationToken) -> io::Result<()> {
+    let sites: io::Result<Vec<_>> = sites
+        .into_iter()
+        .map(|(listener, router)| Ok((listener.into_std()?, router)))
+        .collect();
+    let sites = sites?;
+    let (ended, outcome) = oneshot::channel();
+    let token = shutdown.child_token();
+    // The thread ends also if nobody waits for it any more.
+    let _guard = token.clone().drop_guard();
+    let work = move || {
+        // Whoever waited is gone if this cannot be sent.
+        let _ = ended.send(serve_all(sites, &token));
+    };
+    std::thread::Builder::new().name("listeners".to_owned()).spawn(work)?;
+    outcome
+        .await
+        .unwrap_or_else(|_| Err(io::Error::other("the thread of the listeners panicked")))
+}
+
+/// Serves all on this thread.
+fn serve_all(sites: Vec<(std::net::TcpListener, Router)>, shutdown: &CancellationToken) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let servers = sites.into_iter().map(async |(listener, router)| {
+            let listener = TcpListener::from_std(listener)?;
+            serve(listener, router, shutdown.clone()).await
+        });
+        try_join_all(servers).await.map(drop)
+    })
+}
+
 /// Serves until `shutdown` is cancelled.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) -> std::io::Result<()> {
+async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
     let ended = shutdown.clone();
     let server = axum::serve(listener, router).with_graceful_shutdown(async move { ended.cancelled().await });
     tokio::select! {
@@ -78,11 +117,15 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::sync::mpsc;
+
     use axum::body::Body;
     use axum::http::Request;
     use tower::ServiceExt;
 
     use super::*;
+    use crate::health::{HealthChecks, health_router};
 
     async fn get_path(router: &Router, path: &str) -> (u16, String, String) {
         let request = Request::get(path).body(Body::empty()).expect("a request");
@@ -128,6 +171,76 @@ mod tests {
             let (status, _, body) = get_path(&router, &format!("/debug/pprof/{profile}")).await;
             assert_eq!(status, 501, "{profile}");
             assert!(body.contains("not available"), "{body}");
+        }
+    }
+
+    /// The answer to a GET by a client outside of any runtime.
+    fn get_from(port: u16, path: &str) -> String {
+        let mut stream = std::net::TcpStream::connect(("localhost", port)).expect("a connection");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a time limit");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    // OPS-041, OPS-043
+    #[test]
+    fn listeners_answer_while_every_thread_of_the_runtime_computes() {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime");
+        let shutdown = CancellationToken::new();
+        let (sites, ports) = runtime.block_on(async {
+            let mut ports = Vec::new();
+            let mut opened = async || {
+                let listener = bind(0, "tests", "--none").await.expect("a free port");
+                ports.push(listener.local_addr().expect("an address").port());
+                listener
+            };
+            let checks = HealthChecks::new()
+                .ping("readyz")
+                .remembered("crd", &runtime::Handle::current(), || async { Ok(()) });
+            let sites = vec![
+                (opened().await, metrics_router(Metrics::default(), false)),
+                (opened().await, health_router(checks)),
+            ];
+            (sites, ports)
+        });
+        let token = shutdown.clone();
+        let server = runtime.spawn(async move { serve_apart(sites, &token).await });
+        let urls = [(ports[0], "/metrics"), (ports[1], "/healthz"), (ports[1], "/readyz")];
+        for (port, path) in urls {
+            assert!(
+                get_from(port, path).starts_with("HTTP/1.1 200"),
+                "{path} of an idle process"
+            );
+        }
+        let ((begun, has_begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        let computes = runtime.spawn(async move {
+            begun.send(()).expect("the test waits");
+            released.recv()
+        });
+        has_begun.recv().expect("the only worker is taken");
+        for (port, path) in urls {
+            assert!(
+                get_from(port, path).starts_with("HTTP/1.1 200"),
+                "{path} of a busy process"
+            );
+        }
+        release.send(()).expect("it waits");
+        shutdown.cancel();
+        runtime.block_on(async {
+            computes.await.expect("no panic").expect("released");
+            server.await.expect("no panic").expect("a good end");
+        });
+        for port in ports {
+            let refused = std::net::TcpStream::connect(("localhost", port));
+            assert!(refused.is_err(), "the listeners are closed");
         }
     }
 
