@@ -8,6 +8,7 @@ mod coverage;
 mod cycles;
 mod files;
 mod glossary;
+mod ignored_tests;
 mod independence;
 mod layers;
 mod links;
