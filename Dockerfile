@@ -15,15 +15,21 @@ COPY . .
 # The commit that the log and the metrics name; the build context has no repository.
 ARG KERF_COMMIT=""
 ARG TARGETARCH
+# The test writes what the binary is made of, and the licences of these packages; it asks cargo for packages of tests, too, so all are downloaded.
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=kerf-target-${TARGETARCH},target=/src/target \
     if [ -n "${KERF_COMMIT}" ]; then export KERF_COMMIT; else unset KERF_COMMIT; fi \
  && cargo build --locked --profile dist --package kerf-cli --bin kerf --features aws \
- && cp target/dist/kerf /kerf
+ && cp target/dist/kerf /kerf \
+ && cargo fetch --locked --target "$(rustc --print host-tuple)" \
+ && cargo test --locked --package kerf-tidy --test tidy -- --ignored writes_the_bill_of_materials \
+ && cp target/THIRD-PARTY-LICENSES.txt target/kerf.cdx.json /
 
 FROM scratch
 COPY --from=build /kerf /kerf
 COPY --from=build /src/LICENSE /LICENSE
+COPY --from=build /THIRD-PARTY-LICENSES.txt /THIRD-PARTY-LICENSES.txt
+COPY --from=build /kerf.cdx.json /kerf.cdx.json
 USER 65532:65532
 EXPOSE 8080 8081
 ENTRYPOINT ["/kerf", "controller"]

@@ -1,10 +1,14 @@
 //! The packages that the `kerf` binary is made of: a bill of materials in CycloneDX's format, and the texts of their licences.
 
-use crate::cargo::metadata;
+use crate::cargo::{metadata, metadata_with};
+use crate::source::root;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// What a release is built with. A plain test run asks for less: it has not downloaded the AWS SDK.
+const FEATURES: [&str; 2] = ["--features", "kerf-cli/aws"];
 
 /// How names of files with a licence begin, in lower case.
 const LICENCE_FILES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
@@ -168,10 +172,28 @@ fn every_package_in_the_binary_has_a_licence_and_is_in_the_bill() {
 #[test]
 #[ignore = "writes files: target/kerf.cdx.json and target/THIRD-PARTY-LICENSES.txt"]
 fn writes_the_bill_of_materials() {
-    let metadata = metadata();
+    let metadata = metadata_with(&FEATURES);
     let packages = packages(&metadata);
+    let sdk = packages.values().any(|package| package.text("name") == "aws-sdk-ec2");
+    assert!(sdk, "a release has the provider aws");
     let target = PathBuf::from(metadata["target_directory"].as_str().expect("a folder"));
     let bill = serde_json::to_string_pretty(&bill(&packages)).expect("JSON");
     fs::write(target.join("kerf.cdx.json"), bill + "\n").expect("it is written");
     fs::write(target.join("THIRD-PARTY-LICENSES.txt"), licence_texts(&packages)).expect("it is written");
+}
+
+#[test]
+fn the_image_has_the_licences_of_the_binary_it_ships() {
+    let dockerfile = fs::read_to_string(root().join("Dockerfile")).expect("Dockerfile");
+    assert!(
+        dockerfile.contains("--package kerf-cli --bin kerf --features aws"),
+        "the features of the bill"
+    );
+    assert!(dockerfile.contains("-- --ignored writes_the_bill_of_materials"));
+    for file in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "kerf.cdx.json"] {
+        let copied = dockerfile
+            .lines()
+            .any(|line| line.starts_with("COPY --from=build ") && line.ends_with(&format!(" /{file}")));
+        assert!(copied, "{file} is not in the image");
+    }
 }

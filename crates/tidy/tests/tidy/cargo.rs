@@ -5,6 +5,11 @@ use std::process::Command;
 
 /// What `cargo metadata` prints for the platform that this runs on.
 pub(crate) fn metadata() -> Value {
+    metadata_with(&[])
+}
+
+/// The same with more arguments, such as features.
+pub(crate) fn metadata_with(arguments: &[&str]) -> Value {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     // What other platforms need is not downloaded by a build.
     let version = Command::new(&cargo)
@@ -26,6 +31,7 @@ pub(crate) fn metadata() -> Value {
             "--filter-platform",
             host,
         ])
+        .args(arguments)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo metadata runs");
