@@ -315,6 +315,7 @@ impl<'a> Search<'a> {
                 Order::FreeFirst => run.emptiest_first(true, steps),
                 Order::Every => run.in_any_order(),
             }
+            run.spreads.iter().for_each(Spread::debug_assert_smallest);
             if run.left() == 0 {
                 return None;
             }

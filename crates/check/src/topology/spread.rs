@@ -92,9 +92,19 @@ impl<'a> Spread<'a> {
         }
         self.counts[domain] += 1;
         if *having == 0 {
-            *smallest = self.counts.iter().copied().min().unwrap_or(0);
-            *having = self.counts.iter().filter(|count| *count == smallest).count();
+            self.smallest = self.count_smallest();
         }
+    }
+
+    /// The smallest count and how many domains have it, from all counts.
+    fn count_smallest(&self) -> (u32, usize) {
+        let smallest = self.counts.iter().copied().min().unwrap_or(0);
+        (smallest, self.counts.iter().filter(|count| **count == smallest).count())
+    }
+
+    /// Compares what is kept from arrival to arrival with the counts, in builds with assertions.
+    pub(crate) fn debug_assert_smallest(&self) {
+        debug_assert_eq!(self.smallest, self.count_smallest(), "the smallest count that is kept");
     }
 
     /// Pods in the site's domain.
