@@ -48,7 +48,7 @@ const MATCHES_FOREIGN: [&str; 7] = [
     "sandbox",
 ];
 /// Crates for tests alone: a panic there is a failed test.
-const FOR_TESTS: [&str; 2] = ["testkit", "tidy"];
+const FOR_TESTS: [&str; 3] = ["chaos", "testkit", "tidy"];
 
 #[test]
 fn every_crate_denies_what_input_could_make_panic_or_vary() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kerf_chaos::Observation;
 use kerf_cloud::{CloudProvider, Fault, FaultyProvider, InterruptionKind, Method};
 use kerf_kwok::KwokProvider;
 use kerf_model::intern::Interner;
@@ -11,7 +12,6 @@ use kerf_runtime::{Clock, Rng};
 use kube::Client;
 
 use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
-use crate::chaos::observation::Observation;
 
 /// The calls of a kind a spell of faults strikes at most.
 const CALLS: usize = 4;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{NodeClaim, NodePool};
+use kerf_chaos::Observation;
 use kerf_cloud::{
     CloudError, CloudProvider, DriftReason, FakeCloud, Interruption, InterruptionKind, Launched, Profile, RepairPolicy,
     SignalQueue, TypeBuilder, Vocabulary,
@@ -20,8 +21,6 @@ use kerf_sandbox::{KUBELET, SIMULATED_NODE};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::json;
-
-use crate::chaos::observation::Observation;
 
 /// How often what goes wrong, between 0 and 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -5,15 +5,11 @@
 //! `KERF_CHAOS_FIRST`; `KERF_CHAOS_SEED=17 cargo test -p kerf-controllers --test all one_world -- --nocapture` runs one, with its log.
 
 mod any_cloud;
-mod caller;
 mod cloud;
-mod invariants;
 mod known_stalls;
 mod missed_events;
-mod observation;
 mod process;
 mod run;
 mod scenario;
 mod seeds;
 mod users;
-mod view;

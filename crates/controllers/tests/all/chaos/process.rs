@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kerf_chaos::{KerfCalls, LEASE};
 use kerf_controllers::{DecisionObserver, Election, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
@@ -14,10 +15,6 @@ use tokio::task::JoinHandle;
 use tower::Layer;
 
 use crate::chaos::any_cloud::AnyCloud;
-use crate::chaos::caller::KerfCalls;
-
-/// The lease the processes of a world compete for.
-pub(crate) const LEASE: &str = "karpenter-leader-election";
 
 /// What a process is started in.
 pub(crate) struct Environment<'a> {

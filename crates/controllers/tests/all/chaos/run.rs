@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::ApiServer;
+use kerf_chaos::{Instances, LEASE, Observation};
 use kerf_model::intern::Interner;
 use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use kerf_runtime::{Clock, Options, Seed};
@@ -22,8 +23,7 @@ use tokio::time::Instant;
 
 use crate::chaos::any_cloud::{AnyCloud, Kwok};
 use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
-use crate::chaos::observation::Observation;
-use crate::chaos::process::{End, Environment, LEASE, Process};
+use crate::chaos::process::{End, Environment, Process};
 use crate::chaos::scenario::{Kind, LIFE, Scenario, Stage, Step};
 use crate::chaos::users::{create, delete, merge, pick};
 use crate::offline_agreement::{Agreement, Tally};
@@ -120,7 +120,11 @@ impl World {
     async fn begin(scenario: &Scenario, whole: bool) -> Self {
         let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).expect("a time"));
         let Stage { replicas, delay } = scenario.stage;
-        let observation = Observation::new(clock.clone(), whole, delay.is_some());
+        let instances = match delay {
+            Some(_) => Instances::AreNodes,
+            None => Instances::AreReported,
+        };
+        let observation = Observation::new(clock.clone(), whole, instances);
         let (wall, look) = (clock.clone(), observation.clone());
         let api = ApiServer::builder()
             .clock(Arc::new(move || wall.now()))

@@ -1,18 +1,8 @@
-//! What must hold after every event, and what once nothing goes on any more. One rule a module, each judging what the API and the cloud
-//! show, with a test that it can be broken.
+//! What an invariant is, and which there are.
 
-mod abandonment;
-mod budgets;
-mod finalizers;
-mod leadership;
-mod pairs;
-mod pod_budgets;
-mod protection;
-mod replacements;
-mod running;
-
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Event, View};
+use super::{abandonment, budgets, finalizers, leadership, pairs, pod_budgets, protection, replacements, running};
+use crate::caller::Caller;
+use crate::view::{Event, View};
 
 /// A rule.
 pub(crate) trait Invariant: Send {

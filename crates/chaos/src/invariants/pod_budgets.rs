@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::Invariant;
 use super::protection::is_due;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Event, Pdb, Pod, View};
+use crate::caller::Caller;
+use crate::view::{Event, Pdb, Pod, View};
 
 /// A budget's status follows the pods' with this delay, and the API server can only ask the status.
 const STATUS_LAG: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl Invariant for PodBudgets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::Diff;
+    use crate::view::Diff;
 
     fn pod(name: &str, ready: bool) -> Pod {
         Pod {

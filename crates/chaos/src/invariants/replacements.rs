@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Invariant;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Claim, Event, Node, Pod, View};
+use crate::caller::Caller;
+use crate::view::{Claim, Event, Node, Pod, View};
 
 /// How long a need is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -180,7 +180,7 @@ impl Invariant for Replacements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::{Diff, Pool};
+    use crate::view::{Diff, Pool};
 
     /// A world and the rule that observes it.
     struct World {

@@ -17,7 +17,7 @@ thread_local! {
 
 /// Who makes a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Caller {
+pub enum Caller {
     /// The controllers under test.
     Kerf,
     /// The controllers under test, by way of the eviction API.
@@ -28,24 +28,24 @@ pub(crate) enum Caller {
 
 impl Caller {
     /// The caller of the current write.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         CALLER.get().0
     }
 
     /// The life of the process that is making it, zero for others.
-    pub(crate) fn life() -> u64 {
+    pub fn life() -> u64 {
         CALLER.get().1
     }
 
     /// Whether it is the controllers under test.
-    pub(crate) fn is_kerf(self) -> bool {
+    pub fn is_kerf(self) -> bool {
         self != Self::Others
     }
 }
 
 /// Marks a service's calls as those of a life of the controllers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KerfCalls(pub(crate) u64);
+pub struct KerfCalls(pub u64);
 
 impl<S> Layer<S> for KerfCalls {
     type Service = Marked<S>;
@@ -55,8 +55,9 @@ impl<S> Layer<S> for KerfCalls {
     }
 }
 
+/// A service whose calls are marked.
 #[derive(Clone, Debug)]
-pub(crate) struct Marked<S>(S, u64);
+pub struct Marked<S>(S, u64);
 
 impl<S: Service<Request<Body>>> Service<Request<Body>> for Marked<S>
 where
@@ -100,7 +101,7 @@ fn naming_its_object(request: Request<Body>) -> Request<Body> {
 
 /// A call that knows whose it is.
 #[derive(Debug)]
-pub(crate) struct Named<F> {
+pub struct Named<F> {
     caller: (Caller, u64),
     inner: F,
 }

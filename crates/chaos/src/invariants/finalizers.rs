@@ -1,7 +1,7 @@
 //! In the end nothing that was deleted still exists.
 
 use super::Invariant;
-use crate::chaos::view::View;
+use crate::view::View;
 
 pub(crate) struct Finalizers;
 
@@ -31,7 +31,7 @@ impl Invariant for Finalizers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::Claim;
+    use crate::view::Claim;
 
     #[test]
     fn what_is_held_is_told() {

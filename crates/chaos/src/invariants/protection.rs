@@ -4,8 +4,8 @@
 use jiff::SignedDuration;
 
 use super::Invariant;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Event, Node, Pod, View};
+use crate::caller::Caller;
+use crate::view::{Event, Node, Pod, View};
 
 pub(crate) struct Protection;
 
@@ -44,7 +44,7 @@ impl Invariant for Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::{Claim, Diff};
+    use crate::view::{Claim, Diff};
 
     fn judge(protection: &str, deadline_in: Option<i64>, caller: Caller) -> Option<String> {
         let mut seen = View::default();

@@ -1,8 +1,8 @@
 //! A process without the lease changes nothing.
 
 use super::Invariant;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Event, View};
+use crate::caller::Caller;
+use crate::view::{Event, View};
 
 pub(crate) struct Leadership;
 

@@ -3,8 +3,8 @@
 
 use super::Invariant;
 use super::protection::is_due_on;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Event, Node, Pod, View};
+use crate::caller::Caller;
+use crate::view::{Event, Node, Pod, View};
 
 pub(crate) struct Abandonment;
 

@@ -7,52 +7,68 @@ use jiff::Timestamp;
 use kerf_apiserver::{Change, Write};
 use serde_json::Value;
 
-use crate::chaos::caller::Caller;
-use crate::chaos::process::LEASE;
+use crate::caller::Caller;
+
+/// The lease that the processes of a world compete for.
+pub const LEASE: &str = "karpenter-leader-election";
 
 /// How long it takes to find out what watches and a list did not deliver.
 const HEALING: Duration = Duration::from_secs(120);
 
 /// Texts by key: labels, annotations, selectors.
-pub(crate) type Texts = BTreeMap<String, String>;
+pub type Texts = BTreeMap<String, String>;
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Pod {
-    pub(crate) key: String,
-    pub(crate) uid: String,
-    pub(crate) labels: Texts,
-    pub(crate) protection: Option<String>,
-    pub(crate) owner: String,
-    pub(crate) node: Option<String>,
-    pub(crate) phase: String,
-    pub(crate) ready: bool,
-    pub(crate) started: Option<Timestamp>,
+pub struct Pod {
+    /// Namespace and name.
+    pub key: String,
+    /// UID.
+    pub uid: String,
+    /// Labels.
+    pub labels: Texts,
+    /// Value of `karpenter.sh/do-not-disrupt`.
+    pub protection: Option<String>,
+    /// Kind of its owner.
+    pub owner: String,
+    /// Node it is bound to.
+    pub node: Option<String>,
+    /// Phase.
+    pub phase: String,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// When it started.
+    pub started: Option<Timestamp>,
     /// When it has to be gone.
-    pub(crate) deletion: Option<Timestamp>,
-    pub(crate) grace_s: i64,
-    pub(crate) cpu_m: i64,
-    pub(crate) selector: Texts,
+    pub deletion: Option<Timestamp>,
+    /// Grace period in seconds.
+    pub grace_s: i64,
+    /// What it asks for, in thousandths of a cpu.
+    pub cpu_m: i64,
+    /// Labels that its node must have.
+    pub selector: Texts,
     /// It asks for more than room and labels.
-    pub(crate) is_picky: bool,
+    pub is_picky: bool,
 }
 
 impl Pod {
-    pub(crate) fn is_finished(&self) -> bool {
+    /// Whether it has ended.
+    pub fn is_finished(&self) -> bool {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
     }
 
     /// Neither finished nor on its way out.
-    pub(crate) fn is_active(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         !self.is_finished() && self.deletion.is_none()
     }
 
-    pub(crate) fn is_daemon(&self) -> bool {
+    /// Whether it belongs to a DaemonSet.
+    pub fn is_daemon(&self) -> bool {
         self.owner == "DaemonSet"
     }
 
     /// Whether it may not be disrupted at this time.
-    pub(crate) fn is_protected(&self, now: Timestamp) -> bool {
+    pub fn is_protected(&self, now: Timestamp) -> bool {
         match self.protection.as_deref() {
             None => false,
             Some("true") => true,
@@ -69,74 +85,100 @@ impl Pod {
 
 /// A Node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) provider_id: String,
-    pub(crate) ready: Option<bool>,
-    pub(crate) taints: Vec<String>,
-    pub(crate) deleting: bool,
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Provider id.
+    pub provider_id: String,
+    /// Whether it is ready; `None` before a kubelet says so.
+    pub ready: Option<bool>,
+    /// Keys of its taints.
+    pub taints: Vec<String>,
+    /// Whether it was deleted.
+    pub deleting: bool,
 }
 
 impl Node {
     /// Whether it carries the taint of a node that is to go.
-    pub(crate) fn is_disrupted(&self) -> bool {
+    pub fn is_disrupted(&self) -> bool {
         self.taints.iter().any(|key| key == "karpenter.sh/disrupted")
     }
 }
 
 /// A NodeClaim.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Claim {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-    pub(crate) pool: String,
-    pub(crate) provider_id: String,
-    pub(crate) deleting: bool,
+pub struct Claim {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// NodePool.
+    pub pool: String,
+    /// Provider id; empty before it is launched.
+    pub provider_id: String,
+    /// Whether it was deleted.
+    pub deleting: bool,
     /// The cpu it was made for.
-    pub(crate) wanted_cpu_m: i64,
+    pub wanted_cpu_m: i64,
     /// What its machine has.
-    pub(crate) cpu_m: i64,
-    pub(crate) conditions: Texts,
-    pub(crate) disruption_reason: Option<String>,
+    pub cpu_m: i64,
+    /// Status by condition.
+    pub conditions: Texts,
+    /// Why it is to be disrupted.
+    pub disruption_reason: Option<String>,
     /// By when its node has to be empty.
-    pub(crate) deadline: Option<Timestamp>,
+    pub deadline: Option<Timestamp>,
 }
 
 impl Claim {
-    pub(crate) fn is_true(&self, condition: &str) -> bool {
+    /// Whether a condition is true.
+    pub fn is_true(&self, condition: &str) -> bool {
         self.conditions.get(condition).is_some_and(|status| status == "True")
     }
 }
 
 /// A budget of a pool: the reasons, the share, and the minutes of the first hour in which it is active.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Budget {
-    pub(crate) reasons: Vec<String>,
-    pub(crate) nodes: String,
-    pub(crate) window: Option<(i64, i64)>,
+pub struct Budget {
+    /// Reasons it is for; all if there are none.
+    pub reasons: Vec<String>,
+    /// A number or a share of nodes.
+    pub nodes: String,
+    /// First and last minute of the day.
+    pub window: Option<(i64, i64)>,
 }
 
 /// A NodePool.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Pool {
-    pub(crate) name: String,
-    pub(crate) budgets: Vec<Budget>,
-    pub(crate) cpu_limit_m: Option<i64>,
-    pub(crate) labels: Texts,
-    pub(crate) deleting: bool,
-    pub(crate) is_static: bool,
+pub struct Pool {
+    /// Name.
+    pub name: String,
+    /// Disruption budgets.
+    pub budgets: Vec<Budget>,
+    /// Limit, in thousandths of a cpu.
+    pub cpu_limit_m: Option<i64>,
+    /// Labels of its nodes.
+    pub labels: Texts,
+    /// Whether it was deleted.
+    pub deleting: bool,
+    /// Whether it holds a fixed number of nodes.
+    pub is_static: bool,
 }
 
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Pdb {
-    pub(crate) key: String,
-    pub(crate) selector: Texts,
-    pub(crate) desired: i64,
+pub struct Pdb {
+    /// Namespace and name.
+    pub key: String,
+    /// Labels of its pods.
+    pub selector: Texts,
+    /// How many of them have to be healthy.
+    pub desired: i64,
 }
 
 impl Pdb {
-    pub(crate) fn covers(&self, pod: &Pod) -> bool {
+    /// Whether it counts the pod.
+    pub fn covers(&self, pod: &Pod) -> bool {
         self.selector
             .iter()
             .all(|(key, value)| pod.labels.get(key) == Some(value))
@@ -145,8 +187,9 @@ impl Pdb {
 
 /// An instance of the cloud.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Instance {
-    pub(crate) stopping: bool,
+pub struct Instance {
+    /// Whether it ends, or does not run any more.
+    pub stopping: bool,
 }
 
 /// What happened.
@@ -170,26 +213,33 @@ pub(crate) struct Diff<T> {
 
 /// Everything that can be seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct View {
+pub struct View {
     /// Since the start, on a clock that does not jump.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
     /// On the wall.
-    pub(crate) now: Timestamp,
-    pub(crate) pods: BTreeMap<String, Pod>,
-    pub(crate) nodes: BTreeMap<String, Node>,
-    pub(crate) claims: BTreeMap<String, Claim>,
-    pub(crate) pools: BTreeMap<String, Pool>,
-    pub(crate) pdbs: BTreeMap<String, Pdb>,
-    pub(crate) instances: BTreeMap<String, Instance>,
+    pub now: Timestamp,
+    /// Pods by namespace and name.
+    pub pods: BTreeMap<String, Pod>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, Node>,
+    /// NodeClaims by name.
+    pub claims: BTreeMap<String, Claim>,
+    /// NodePools by name.
+    pub pools: BTreeMap<String, Pool>,
+    /// PodDisruptionBudgets by namespace and name.
+    pub pdbs: BTreeMap<String, Pdb>,
+    /// Instances by provider id.
+    pub instances: BTreeMap<String, Instance>,
     /// Instances of a cloud that ended, by id.
-    pub(crate) gone: BTreeSet<String>,
-    pub(crate) workloads: BTreeMap<String, bool>,
+    pub gone: BTreeSet<String>,
+    /// Workloads by name, and whether they are daemons.
+    pub workloads: BTreeMap<String, bool>,
     /// The life that holds the lease, where lives compete for one.
-    pub(crate) leader: Option<u64>,
+    pub leader: Option<u64>,
     /// Since when watches and their first lists deliver everything again; the end of time while they may not, `None` if they always did.
-    pub(crate) honest_since: Option<Duration>,
+    pub honest_since: Option<Duration>,
     /// The life of the controllers that makes the current write, zero for other writers.
-    pub(crate) acting: u64,
+    pub acting: u64,
 }
 
 impl View {
@@ -224,12 +274,12 @@ impl View {
     }
 
     /// The claim of a Node.
-    pub(crate) fn claim_of(&self, node: &Node) -> Option<&Claim> {
+    pub fn claim_of(&self, node: &Node) -> Option<&Claim> {
         self.claims.values().find(|claim| claim.provider_id == node.provider_id)
     }
 
     /// The pods bound to a Node.
-    pub(crate) fn pods_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Pod> {
+    pub fn pods_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a Pod> {
         self.pods.values().filter(move |pod| pod.node.as_deref() == Some(node))
     }
 
@@ -298,7 +348,7 @@ fn conditions(object: &Value) -> Texts {
 }
 
 /// An amount of cpu in thousandths.
-pub(crate) fn millis(amount: &Value) -> i64 {
+fn millis(amount: &Value) -> i64 {
     match amount {
         Value::String(text) => match text.strip_suffix('m') {
             Some(number) => number.parse().unwrap_or(0),

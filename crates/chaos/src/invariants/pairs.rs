@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Invariant;
-use crate::chaos::view::View;
+use crate::view::View;
 
 pub(crate) struct Pairs;
 
@@ -32,7 +32,7 @@ impl Invariant for Pairs {
         if seen.claims.len() != claims.len() {
             wrong.push("two claims have one instance".to_owned());
         }
-        let unready = |claim: &&crate::chaos::view::Claim| !claim.is_true("Initialized");
+        let unready = |claim: &&crate::view::Claim| !claim.is_true("Initialized");
         wrong.extend(
             seen.claims
                 .values()
@@ -46,7 +46,7 @@ impl Invariant for Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::{Claim, Instance, Node};
+    use crate::view::{Claim, Instance, Node};
 
     #[test]
     fn each_of_the_three_is_missed() {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Invariant;
-use crate::chaos::caller::Caller;
-use crate::chaos::view::{Budget, Claim, Event, Pool, View};
+use crate::caller::Caller;
+use crate::view::{Budget, Claim, Event, Pool, View};
 
 /// A decision is made on what was listed at most this long ago.
 const STALE_MAX: Duration = Duration::from_secs(11 * 60);
@@ -106,7 +106,7 @@ impl Invariant for Budgets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::view::{Diff, Node};
+    use crate::view::{Diff, Node};
 
     fn judge(nodes: &str, marked: usize, reasons: &[&str]) -> Option<String> {
         let mut seen = View::default();

@@ -2,10 +2,10 @@
 //! stand in the way.
 
 use super::Invariant;
-use crate::chaos::view::{Pod, Pool, View};
+use crate::view::{Pod, Pool, View};
 
 /// The largest type of the worlds' catalogue has this much cpu, in thousandths.
-pub(crate) const LARGEST_CPU_M: i64 = 16_000;
+const LARGEST_CPU_M: i64 = 16_000;
 
 pub(crate) struct Running;
 

@@ -8,16 +8,31 @@ use kerf_apiserver::Write;
 use kerf_runtime::Clock;
 use tokio::time::Instant;
 
-use crate::chaos::caller::Caller;
-use crate::chaos::invariants::{Invariant, all};
-use crate::chaos::view::{self, Diff, Event, Instance, View};
+use crate::caller::Caller;
+use crate::invariants::{Invariant, all};
+use crate::view::{self, Diff, Event, Instance, View};
 
 /// Lines remembered.
 const LINES_MAX: usize = 400_000;
 
+/// Where a world's instances are seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Instances {
+    /// Nodes are the instances.
+    AreNodes,
+    /// The cloud reports them.
+    AreReported,
+}
+
 /// A world under observation; clones share it.
 #[derive(Clone)]
-pub(crate) struct Observation(Arc<Mutex<Inner>>);
+pub struct Observation(Arc<Mutex<Inner>>);
+
+impl std::fmt::Debug for Observation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observation").finish_non_exhaustive()
+    }
+}
 
 struct Inner {
     clock: Clock,
@@ -26,15 +41,14 @@ struct Inner {
     rules: Vec<Box<dyn Invariant>>,
     log: VecDeque<String>,
     whole: bool,
-    /// Nodes are the instances.
-    on_kwok: bool,
+    instances: Instances,
     events: u64,
     violations: Vec<String>,
 }
 
 impl Observation {
     /// Of a world that begins now; `whole` keeps every line.
-    pub(crate) fn new(clock: Clock, whole: bool, on_kwok: bool) -> Self {
+    pub fn new(clock: Clock, whole: bool, instances: Instances) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             clock,
             began: Instant::now(),
@@ -42,7 +56,7 @@ impl Observation {
             rules: all(),
             log: VecDeque::new(),
             whole,
-            on_kwok,
+            instances,
             events: 0,
             violations: Vec::new(),
         })))
@@ -53,7 +67,7 @@ impl Observation {
     }
 
     /// A write to the API.
-    pub(crate) fn write(&self, write: &Write<'_>) {
+    pub fn write(&self, write: &Write<'_>) {
         if view::is_noise(write) {
             return;
         }
@@ -66,7 +80,7 @@ impl Observation {
         }
         inner.seen.acting = Caller::life();
         let Some(event) = inner.seen.fold(write) else { return };
-        if !inner.on_kwok {
+        if inner.instances == Instances::AreReported {
             return inner.judge(caller, &event);
         }
         if let Event::Node(Diff { after: Some(node), .. }) = &event {
@@ -83,13 +97,13 @@ impl Observation {
     }
 
     /// An instance began.
-    pub(crate) fn launched(&self, id: &str, claim: &str) {
+    pub fn launched(&self, id: &str, claim: &str) {
         self.remark(&format!("{id} was launched for {claim}"));
         self.lock().seen.instances.insert(id.to_owned(), Instance::default());
     }
 
     /// Records that the controllers terminate an instance.
-    pub(crate) fn ending(&self, id: &str) {
+    pub fn ending(&self, id: &str) {
         self.remark(&format!("{id} was told to end"));
         let mut inner = self.lock();
         inner.judge(Caller::Others, &Event::Ending(id.to_owned()));
@@ -99,7 +113,7 @@ impl Observation {
     }
 
     /// An instance is gone.
-    pub(crate) fn gone(&self, id: &str) {
+    pub fn gone(&self, id: &str) {
         self.remark(&format!("{id} is gone"));
         let mut inner = self.lock();
         inner.seen.instances.remove(id);
@@ -107,7 +121,7 @@ impl Observation {
     }
 
     /// Something the driver did.
-    pub(crate) fn remark(&self, text: &str) {
+    pub fn remark(&self, text: &str) {
         let mut inner = self.lock();
         inner.tick();
         let at = inner.seen.elapsed.as_secs_f64();
@@ -115,7 +129,7 @@ impl Observation {
     }
 
     /// Notes whether watches may lose what happens from now on.
-    pub(crate) fn watches_lose(&self, lose: bool) {
+    pub fn watches_lose(&self, lose: bool) {
         let mut inner = self.lock();
         inner.tick();
         let now = inner.seen.elapsed;
@@ -127,12 +141,12 @@ impl Observation {
     }
 
     /// Notes which workloads there are, and whether they are daemons.
-    pub(crate) fn workload(&self, name: &str, is_daemon: bool) {
+    pub fn workload(&self, name: &str, is_daemon: bool) {
         self.lock().seen.workloads.insert(name.to_owned(), is_daemon);
     }
 
     /// What is not as it must be once quiet.
-    pub(crate) fn unfinished(&self) -> Vec<String> {
+    pub fn unfinished(&self) -> Vec<String> {
         let inner = self.lock();
         let rules = inner.rules.iter();
         rules
@@ -144,23 +158,27 @@ impl Observation {
     }
 
     /// Reports what never became quiet.
-    pub(crate) fn report(&self, wrong: Vec<String>) {
+    pub fn report(&self, wrong: Vec<String>) {
         self.lock().violations.extend(wrong);
     }
 
-    pub(crate) fn look<T>(&self, read: impl FnOnce(&View) -> T) -> T {
+    /// Reads what is seen.
+    pub fn look<T>(&self, read: impl FnOnce(&View) -> T) -> T {
         read(&self.lock().seen)
     }
 
-    pub(crate) fn violations(&self) -> Vec<String> {
+    /// What was wrong so far.
+    pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
     }
 
-    pub(crate) fn events(&self) -> u64 {
+    /// How many events were judged.
+    pub fn events(&self) -> u64 {
         self.lock().events
     }
 
-    pub(crate) fn log(&self) -> Vec<String> {
+    /// The lines that were kept.
+    pub fn log(&self) -> Vec<String> {
         self.lock().log.iter().cloned().collect()
     }
 }
