@@ -5,6 +5,7 @@
 //! programming error that debug builds assert and release builds drop.
 
 pub mod buckets;
+mod capped;
 pub mod catalogue;
 mod conditions;
 mod family;
@@ -21,6 +22,7 @@ use prometheus::core::Collector;
 use prometheus::{Opts, Registry};
 use reported::ReportedGauge;
 
+pub use capped::Capped;
 pub use conditions::{StatusConditions, status_conditions};
 pub use family::{Counter, CounterSeries, Gauge, GaugeSeries, Histogram, HistogramSeries};
 pub use reported::TakeSeries;

@@ -12,7 +12,7 @@ use kerf_api::{
     ec2_node_class,
 };
 use kerf_runtime::metrics::{
-    Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
+    Capped, Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };
 use kerf_runtime::{Event, EventType, ObjectKey, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::NodeClass;
@@ -227,12 +227,20 @@ impl Reported for EC2NodeClass {
     }
 }
 
+/// So many pairs of type and reason of a kind's conditions are told apart in the families that keep their series. Kubernetes, cloud providers
+/// and node-problem-detector write a few dozen; an agent may write any text.
+const CONDITION_TEXTS_MAX: usize = 200;
+
 /// `operatorpkg.<kind>.status`.
 pub(crate) struct ConditionReport<K> {
     context: Context,
     work: WorkLoop<ObjectKey>,
     series: Series,
     families: Families,
+    /// Types and reasons in counters.
+    types_and_reasons: Capped<2>,
+    /// Types in histograms.
+    types: Capped<1>,
     /// Objects as last reported.
     known: Mutex<BTreeMap<ObjectKey, Arc<K>>>,
 }
@@ -364,6 +372,8 @@ impl<K: Reported> ConditionReport<K> {
                 .workers(10),
             series: Series::default(),
             families: Families::new::<K>(context),
+            types_and_reasons: Capped::new(CONDITION_TEXTS_MAX),
+            types: Capped::new(CONDITION_TEXTS_MAX),
             known: Mutex::default(),
             context: context.clone(),
         });
@@ -412,13 +422,15 @@ impl<K: Reported> ConditionReport<K> {
         let families = self.families.with_labels(object);
         let (was, is) = (before.map(K::reported_conditions), object.reported_conditions());
         for Transition { from, to } in transitions(was.as_deref().unwrap_or_default(), &is) {
-            let (kind, status, reason) = (to.type_.as_str(), to.status.as_str(), to.reason());
+            let [kind, reason] = self.types_and_reasons.show([&to.type_, to.reason()]);
+            let status = to.status.as_str();
             for (families, labels) in &families {
                 families.transitions.inc(&with(&[kind, status, reason], labels));
             }
             // OPS-213
             let Some(from) = from else { continue };
             let lasted = seconds(from.transitioned(), to.transitioned());
+            let [kind] = self.types.show([&to.type_]);
             for (families, labels) in &families {
                 let labels = with(&[kind, from.status.as_str()], labels);
                 families.transition.observe(&labels, lasted);

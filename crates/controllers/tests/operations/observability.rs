@@ -89,3 +89,32 @@ async fn observability_can_be_left_out() {
     assert!(scrape.count("karpenter_nodeclaims_created_total", &[]) > 0);
     cluster.stop().await;
 }
+
+// OPS-170, OPS-174
+#[tokio::test(start_paused = true)]
+async fn conditions_that_an_agent_invents_do_not_make_series_without_end() {
+    const TRANSITIONS: &str = "operator_node_status_condition_transitions_total";
+    let cluster = Cluster::start(|_| {}).await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "own"}});
+    cluster.create(NODES, node).await;
+    for round in 0..3 {
+        let invented = (0..100).map(|number| {
+            json!({"type": format!("Invented{round}x{number}"), "status": "True", "reason": "ItIsSo",
+                   "lastTransitionTime": "2026-01-01T00:00:00Z", "lastHeartbeatTime": "2026-01-01T00:00:00Z"})
+        });
+        let conditions: Vec<Value> = invented.collect();
+        let status = json!({"status": {"conditions": conditions}});
+        cluster.patch(&format!("{NODES}/own/status"), status).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    let scrape = cluster.scrape().await;
+    assert_eq!(scrape.value(TRANSITIONS, &[]), Some(300.0), "each is counted");
+    assert_eq!(scrape.count(TRANSITIONS, &[]), 201);
+    let others = [("type", "other"), ("reason", "other"), ("status", "True")];
+    assert_eq!(scrape.value(TRANSITIONS, &others), Some(100.0));
+    assert_eq!(
+        scrape.count(TRANSITIONS, &[("type", "Invented0x7"), ("reason", "ItIsSo")]),
+        1
+    );
+    cluster.stop().await;
+}
