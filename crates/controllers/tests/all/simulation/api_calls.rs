@@ -1,16 +1,17 @@
 //! How many calls to the API server the life of a machine takes, and that none writes while nothing changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request};
+use k8s_openapi::api::core::v1::Event;
 use kube::client::Body;
 use serde_json::json;
 
 use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
 use crate::simulation::emptiness::apart;
-use crate::simulation::harness::Simulation;
+use crate::simulation::harness::{Simulation, list_in};
 use crate::simulation::logs::Logs;
 
 /// Counts the calls of a client as `METHOD resource[/subresource]`; a GET of many objects is a `LIST`. Watches are not counted.
@@ -39,13 +40,11 @@ impl Calls {
         self.lock().get(call).copied().unwrap_or(0)
     }
 
-    /// The calls that write, without Events and the lease.
+    /// The calls that write, without the lease.
     fn writes(&self) -> BTreeMap<String, usize> {
         let mut calls = self.lock().clone();
         let reads = ["GET", "LIST"];
-        calls.retain(|call, _| {
-            !reads.iter().any(|read| call.starts_with(read)) && !call.contains("events") && !call.contains("leases")
-        });
+        calls.retain(|call, _| !reads.iter().any(|read| call.starts_with(read)) && !call.contains("leases"));
         calls
     }
 }
@@ -132,18 +131,71 @@ async fn the_life_of_five_hundred_pods_takes_few_calls() {
     let claims = calls.of("POST nodeclaims");
     println!("{claims} claims, {} conflicts {conflicts:?}: {all:?}", conflicts.len());
     assert!(claims > 40, "{all:?}");
+    let of_claims = |call: &&String| call.contains("/nodeclaims/");
+    let of_claims: Vec<&String> = conflicts.iter().filter(of_claims).collect();
+    assert_eq!(of_claims, [""; 0], "no write of Kerf meets another one of it");
+    let patches = calls.of("PATCH nodeclaims/status");
+    assert!(
+        patches <= STATUS_PATCHES * claims,
+        "{patches} for {claims} claims: {all:?}"
+    );
+    let patches = calls.of("PATCH nodeclaims");
+    assert!(patches <= 2 * claims, "{patches} for {claims} claims: {all:?}");
+    assert!(calls.of("DELETE nodeclaims") <= claims, "{all:?}");
     simulation.stop().await;
+}
+
+/// Events that are written again while nothing changes, with the shortest time in seconds between two of one object.
+const REPEATED_EVENTS: [(&str, u64); 1] = [("Unconsolidatable", 15 * 60)];
+
+/// How often each Event was written, by uid, with its reason.
+async fn written_events(simulation: &Simulation) -> BTreeMap<String, (String, i32)> {
+    let events: Vec<Event> = list_in(&simulation.client(), "default").await;
+    let events = events.into_iter().filter_map(|event| {
+        let reported = event.reporting_component.as_deref() == Some("karpenter");
+        let uid = event.metadata.uid.filter(|_| reported)?;
+        Some((uid, (event.reason.unwrap_or_default(), event.count.unwrap_or(1))))
+    });
+    events.collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_at_rest() {
+    const REST: u64 = 1800;
+    const NODES: usize = 3;
     let simulation = Simulation::start().await;
     let pool = json!({"disruption": {"consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}});
-    simulation.populate(3, pool).await;
+    simulation.populate(NODES, pool).await;
     let (simulation, faults) = with_api_faults(simulation, |_| {}).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = written_events(&simulation).await;
     let calls = Calls::follow(&faults);
-    tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert_eq!(calls.writes(), BTreeMap::new());
+    tokio::time::sleep(Duration::from_secs(REST)).await;
+    let mut writes = calls.writes();
+    let event_calls = writes.remove("POST events").unwrap_or(0) + writes.remove("PATCH events").unwrap_or(0);
+    assert_eq!(writes, BTreeMap::new());
+    // The only thing that is said again is why nodes stay, at its pace.
+    let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
+    for (uid, (reason, count)) in written_events(&simulation).await {
+        let known = before.get(&uid).map_or(0, |(_, count)| *count);
+        let more = usize::try_from(count - known).expect("a count does not fall");
+        if more > 0 {
+            *repeated.entry(reason).or_default() += more;
+        }
+    }
+    println!("{event_calls} calls about Events: {repeated:?}");
+    assert_eq!(repeated.values().sum::<usize>(), event_calls, "{repeated:?}");
+    let expected: BTreeSet<&str> = REPEATED_EVENTS.iter().map(|(reason, _)| *reason).collect();
+    assert_eq!(repeated.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+    for (reason, seconds) in REPEATED_EVENTS {
+        let times = usize::try_from(REST / seconds).expect("few") + 1;
+        // One about the Node, one about its NodeClaim.
+        let most = 2 * NODES * times;
+        assert!(
+            repeated[reason] <= most,
+            "{reason}: {} times, at most {most}",
+            repeated[reason]
+        );
+    }
     simulation.stop().await;
 }
