@@ -1,5 +1,5 @@
 //! The `kerf` command: reads options and manifests, calls the crates below, prints tables and documents, and maps results to exit codes.
-//! [`offline`] is for callers in the same process.
+//! [`offline`] and [`controller_rules`] are for callers in the same process.
 
 #![cfg_attr(
     not(test),
@@ -39,3 +39,4 @@ mod up;
 mod up_flags;
 
 pub use commands::main;
+pub use install::rbac::controller_rules;

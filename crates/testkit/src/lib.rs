@@ -19,5 +19,6 @@ pub mod plots;
 pub mod random_clusters;
 pub mod seeds;
 pub mod timing;
+pub mod upstream_roles;
 pub mod workload;
 pub mod worlds;

@@ -357,8 +357,16 @@ pub(crate) fn rules(scope: GrantScope, provider: Provider, capacity_buffer: bool
         .collect()
 }
 
+/// The rules of all roles that the controller has, without regard to namespaces and names of objects.
+pub fn controller_rules(provider: Provider, capacity_buffer: bool) -> Vec<PolicyRule> {
+    let granted = GRANTS.iter().filter(|grant| grant.applies(provider, capacity_buffer));
+    granted.map(|grant| grant.rule("")).collect()
+}
+
 #[cfg(test)]
 mod tests {
+    use kerf_testkit::upstream_roles::UPSTREAM_ROLES;
+
     use super::*;
 
     const INSTALL_DOCS: &str = include_str!("../../../../docs/install.md");
@@ -371,95 +379,13 @@ mod tests {
         }
     }
 
-    /// Karpenter's permissions (OPS-222 to OPS-237) as (group, resource, verbs) of both charts.
-    const UPSTREAM: &[(&str, &[&str], &[&str])] = &[
-        (
-            "karpenter.sh",
-            &[
-                "nodepools",
-                "nodepools/status",
-                "nodeclaims",
-                "nodeclaims/status",
-                "nodeoverlays",
-                "nodeoverlays/status",
-            ],
-            READ,
-        ),
-        (
-            "karpenter.sh",
-            &["nodeclaims", "nodeclaims/status", "nodeclaims/finalizers"],
-            &["create", "delete", "update", "patch"],
-        ),
-        (
-            "karpenter.sh",
-            &[
-                "nodepools",
-                "nodepools/status",
-                "nodepools/finalizers",
-                "nodeoverlays/status",
-            ],
-            &["update", "patch"],
-        ),
-        (
-            "autoscaling.x-k8s.io",
-            &["capacitybuffers", "capacitybuffers/status"],
-            READ,
-        ),
-        (
-            "autoscaling.x-k8s.io",
-            &["capacitybuffers/status"],
-            &["update", "patch"],
-        ),
-        (
-            "",
-            &[
-                "pods",
-                "nodes",
-                "persistentvolumes",
-                "persistentvolumeclaims",
-                "replicationcontrollers",
-                "namespaces",
-                "podtemplates",
-            ],
-            READ,
-        ),
-        ("", &["events"], &["create", "patch"]),
-        ("", &["nodes"], &["patch", "delete", "update", "create"]),
-        ("", &["pods/eviction"], &["create"]),
-        ("", &["pods"], &["delete"]),
-        (
-            "storage.k8s.io",
-            &["storageclasses", "csinodes", "volumeattachments"],
-            READ,
-        ),
-        (
-            "apps",
-            &["daemonsets", "deployments", "replicasets", "statefulsets"],
-            READ,
-        ),
-        ("policy", &["poddisruptionbudgets"], READ),
-        ("karpenter.kwok.sh", &["kwoknodeclasses"], READ),
-        ("karpenter.k8s.aws", &["ec2nodeclasses"], READ),
-        (
-            "karpenter.k8s.aws",
-            &["ec2nodeclasses", "ec2nodeclasses/status"],
-            &["patch", "update"],
-        ),
-        ("", &["services"], &["get"]),
-        (
-            "coordination.k8s.io",
-            &["leases"],
-            &["get", "watch", "patch", "update", "create"],
-        ),
-    ];
-
     // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236 AWS-421
     #[test]
     fn karpenters_own_roles_are_enough_for_all_but_kerf_sh() {
         for grant in GRANTS.iter().filter(|grant| grant.group != "kerf.sh") {
             for resource in grant.resources {
                 for verb in grant.verbs {
-                    let allowed = UPSTREAM.iter().any(|(group, resources, verbs)| {
+                    let allowed = UPSTREAM_ROLES.iter().any(|(group, resources, verbs)| {
                         *group == grant.group && resources.contains(resource) && verbs.contains(verb)
                     });
                     assert!(allowed, "{verb} {resource} in {:?}", grant.group);
