@@ -6,11 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use kerf_apiserver::ApiServer;
-use kerf_runtime::Options;
+use kerf_runtime::client::ApiLayers;
+use kerf_runtime::{CancellationToken, Options};
 use kerf_sandbox::Sandbox;
 use kube::Client;
 use kube::client::Body;
@@ -34,6 +36,8 @@ pub(crate) enum CallFault {
     Refused(StatusCode),
     /// It arrives so much later.
     Late(Duration),
+    /// It is carried out, and the connection ends in the middle of the answer.
+    Cut,
 }
 
 /// A write, when it was sent.
@@ -46,6 +50,8 @@ pub(crate) struct Write {
 
 struct State {
     rule: Arc<Rule>,
+    /// Cancelled when the answers under way, watches above all, end.
+    connections: CancellationToken,
     writes: Vec<Write>,
     conflicts: Vec<String>,
 }
@@ -59,6 +65,7 @@ impl ApiFaults {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             rule: Arc::new(|_| CallFault::None),
+            connections: CancellationToken::new(),
             writes: Vec::new(),
             conflicts: Vec::new(),
         })))
@@ -87,6 +94,13 @@ impl ApiFaults {
         self.rule(|_| CallFault::None);
     }
 
+    /// Loses every call from now on and ends the watches there are, as an API server does that goes away.
+    pub(crate) fn go_away(&self) {
+        self.rule(|_| CallFault::Lost);
+        let connections = std::mem::take(&mut self.lock().connections);
+        connections.cancel();
+    }
+
     /// The writes whose `METHOD path` ends so, events and leases left out.
     pub(crate) fn writes(&self, end: &str) -> Vec<Write> {
         let state = self.lock();
@@ -108,11 +122,19 @@ impl ApiFaults {
 
     /// A client of a sandbox with these faults.
     pub(crate) fn client(&self, sandbox: &Sandbox) -> Client {
-        let service = FaultyApi {
+        Client::new(self.service(sandbox), "default")
+    }
+
+    /// The same under the layers of a controller's client.
+    pub(crate) fn layered_client(&self, sandbox: &Sandbox, layers: &ApiLayers) -> Client {
+        layers.client(self.service(sandbox), "default")
+    }
+
+    fn service(&self, sandbox: &Sandbox) -> FaultyApi {
+        FaultyApi {
             inner: sandbox.api().clone(),
             api_faults: self.clone(),
-        };
-        Client::new(service, "default")
+        }
     }
 
     fn judge(&self, request: &Request<Body>) -> CallFault {
@@ -173,13 +195,22 @@ impl Service<Request<Body>> for FaultyApi {
                 CallFault::Lost => return Err("connection reset before the call arrived".into()),
                 CallFault::Refused(code) => return Ok(refusal(code)),
                 CallFault::Late(time) => tokio::time::sleep(time).await,
-                CallFault::None => {}
+                CallFault::Cut | CallFault::None => {}
             }
+            let connection = api_faults.lock().connections.clone();
             let answer = inner.call(request).await.map_err(BoxError::from)?;
             if answer.status() == StatusCode::CONFLICT {
                 api_faults.lock().conflicts.push(call);
             }
-            Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+            let (head, body) = answer.into_parts();
+            if fault == CallFault::Cut {
+                let whole = body.collect().await.map_err(BoxError::from)?.to_bytes();
+                let half = Full::from(whole.slice(..whole.len() / 2));
+                return Ok(Response::from_parts(head, half.map_err(BoxError::from).boxed_unsync()));
+            }
+            let frames = body.into_data_stream().map_ok(Frame::data).map_err(BoxError::from);
+            let frames = frames.take_until(connection.cancelled_owned());
+            Ok(Response::from_parts(head, StreamBody::new(frames).boxed_unsync()))
         })
     }
 }
@@ -188,6 +219,7 @@ fn refusal(code: StatusCode) -> Answer {
     let reason = match code {
         StatusCode::CONFLICT => "Conflict",
         StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::FORBIDDEN => "Forbidden",
         _ => "InternalError",
     };
     let status = serde_json::json!({
