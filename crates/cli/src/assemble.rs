@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use kerf_cloud::{CloudProvider, Profile};
 use kerf_controllers::{Election, ManagerConfig, Tuning};
-use kerf_kwok::{KwokProvider, NodeCapacity};
+use kerf_kwok::KwokProvider;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
@@ -25,18 +25,13 @@ pub(crate) struct Parts {
     pub(crate) metrics: Option<Metrics>,
     pub(crate) listen: bool,
     pub(crate) tuning: Tuning,
-    /// The capacity that KWOK Nodes report, which NodePool limits count.
-    pub(crate) node_capacity: NodeCapacity,
 }
 
 impl Parts {
     /// The manager's configuration and the provider in it.
     pub(crate) fn manager(self) -> (ManagerConfig, Arc<KwokProvider>) {
         let provider = KwokProvider::new(self.client.clone(), Arc::clone(&self.interner), self.catalogue);
-        let provider = provider
-            .with_interruption_annotations()
-            .with_node_capacity(self.node_capacity);
-        let provider = Arc::new(provider);
+        let provider = Arc::new(provider.with_interruption_annotations());
         let metrics = self
             .metrics
             .unwrap_or_else(|| Metrics::new(label_names(provider.profile())));

@@ -9,7 +9,7 @@ use crate::process::{Process, tuning};
 use anyhow::Context as _;
 use kerf_api::Provider;
 use kerf_cloud::CloudProvider as _;
-use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
+use kerf_kwok::{KwokProvider, load_catalogue_or_none};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::Connection;
 use kerf_runtime::logging::{LogConfig, Sinks};
@@ -109,15 +109,26 @@ pub(crate) fn check_environment(provider: Provider, env: impl Fn(&str) -> Option
     check_options(provider, options_of(provider).iter().filter_map(flag), |_| None)
 }
 
+/// What flags and environment variables of the controller with a provider say, unchecked; `None` if they ask for help.
+pub(crate) fn option_values(
+    provider: Provider,
+    flags: impl IntoIterator<Item = String>,
+    env: impl Fn(&str) -> Option<String>,
+) -> Option<Values> {
+    match Values::parse(options_of(provider), flags, env) {
+        Parsed::Run(values) => Some(values),
+        Parsed::Help => None,
+    }
+}
+
 /// Checks flags and environment variables of the controller with a provider. The error says why it would not start.
 pub(crate) fn check_options(
     provider: Provider,
     flags: impl IntoIterator<Item = String>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
-    let values = match Values::parse(options_of(provider), flags, &env) {
-        Parsed::Run(values) => values,
-        Parsed::Help => return Ok(()),
+    let Some(values) = option_values(provider, flags, &env) else {
+        return Ok(());
     };
     let mut problems = Vec::new();
     if let Err(errors) = Options::from_values(&values) {
@@ -195,7 +206,12 @@ async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubecon
         clock,
         seed,
     };
-    refuse_old_definitions(&process.bare_client()?).await?;
+    let flavour = match &provider {
+        Chosen::Kwok => Provider::Kwok,
+        #[cfg(feature = "aws")]
+        Chosen::Aws(_) => Provider::Aws,
+    };
+    refuse_old_definitions(&process.bare_client()?, flavour, process.options.feature_gates).await?;
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     match provider {
@@ -226,8 +242,6 @@ async fn run_kwok(process: Process, shutdown: CancellationToken) -> anyhow::Resu
         metrics: Some(metrics),
         listen: true,
         tuning: tuning(),
-        // As upstream's provider does, which tests on real clusters rely on.
-        node_capacity: NodeCapacity::Requests,
     }
     .manager();
     Ok(kerf_controllers::run(config, shutdown).await?)

@@ -1,10 +1,18 @@
 //! Which fields of our custom resource definitions a cluster's definitions lack.
 
+use kerf_api::Provider;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The command that installs the definitions.
-pub(crate) const REMEDY: &str = "`kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it";
+/// The command that installs the definitions of a provider.
+pub(crate) fn remedy(provider: Provider) -> &'static str {
+    match provider {
+        Provider::Aws => "`kerf crds --provider aws | kubectl apply --server-side --force-conflicts -f -` installs it",
+        Provider::Kwok | Provider::Core => {
+            "`kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it"
+        }
+    }
+}
 /// How many missing fields a message names.
 const FIELDS_SHOWN: usize = 3;
 

@@ -12,7 +12,7 @@ use kerf_api::Provider;
 use kerf_apiserver::{ApiServer, serve_https};
 use kerf_aws::options::AwsOptions;
 use kerf_controllers::Tuning;
-use kerf_kwok::{NodeCapacity, ReadMode, ec2_catalogue, read_catalogue};
+use kerf_kwok::{ReadMode, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Clock, Options, Seed};
@@ -151,7 +151,6 @@ async fn serve(
                 blocking: true,
                 ..Tuning::default()
             },
-            node_capacity: NodeCapacity::InstanceType,
         }
         .manager();
         kerf_controllers::run(config, shutdown).await?;

@@ -23,7 +23,7 @@ pub use builtin::builtin_catalogue;
 pub use ec2::ec2_catalogue;
 pub use interruption_annotations::INTERRUPTION;
 pub use load::{LoadError, load_catalogue, load_catalogue_or_none};
-pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, NodeCapacity, PROVIDER_ID_PREFIX};
+pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, PROVIDER_ID_PREFIX};
 pub use pool_annotations::{REGISTRATION, REPORTED_CAPACITY};
 pub use provider::{KwokProvider, NODE_CLASS, PROVIDER_NAME, repair_policies, vocabulary};
 pub use read::{CatalogueError, CatalogueErrors, ReadMode, read_catalogue};

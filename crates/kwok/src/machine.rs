@@ -35,23 +35,12 @@ pub(crate) struct Machine {
     pub(crate) launched: Launched,
 }
 
-/// The value of a Node's `status.capacity`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum NodeCapacity {
-    /// What the claim requests (KWK-049), as upstream's KWOK provider does: NodePool limits then count requests, not machines (KWK-050).
-    #[default]
-    Requests,
-    /// The capacity of the instance type, as real clouds do; resources the type lacks are as requested.
-    InstanceType,
-}
-
 /// Chooses a machine for a claim: the cheapest offering of the types the claim names. The error is insufficient capacity if no offering
 /// is compatible, or says which type is unknown.
 pub(crate) fn choose_machine(
     claim: &NodeClaim,
     catalogue: &Catalogue,
     rules: &LabelRules,
-    node_capacity: NodeCapacity,
     interner: &Interner,
 ) -> Result<Machine, CloudError> {
     let random = launch_seed(claim)?.rng();
@@ -66,7 +55,7 @@ pub(crate) fn choose_machine(
     let labels = node_labels(claim_name, claim, &choice, pick_offering(&choice, &random), interner);
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.insert(LABEL_SIMULATED.to_owned(), SIMULATED.to_owned());
-    let (capacity, allocatable) = amounts(claim, choice.kind, node_capacity, interner);
+    let (capacity, allocatable) = amounts(claim, choice.kind, interner);
     let provider_id = format!("{PROVIDER_ID_PREFIX}{name}");
     let node = Node {
         metadata: ObjectMeta {
@@ -184,13 +173,9 @@ fn single_valued<'a>(
         .filter_map(move |one| Some((text(one.key), text(one.single()?))))
 }
 
-/// The Node's capacity and allocatable. Allocatable is what the claim requests, overlaid by the type's allocatable (KWK-049).
-fn amounts(
-    claim: &NodeClaim,
-    kind: &InstanceType,
-    node_capacity: NodeCapacity,
-    interner: &Interner,
-) -> (ResourceList, ResourceList) {
+/// The Node's capacity and allocatable: those of the instance type, as real clouds have it, and what the claim requests of resources that the
+/// type lacks (KWK-049).
+fn amounts(claim: &NodeClaim, kind: &InstanceType, interner: &Interner) -> (ResourceList, ResourceList) {
     let requests = claim
         .spec
         .resources
@@ -202,10 +187,7 @@ fn amounts(
     let mut allocatable = requests.clone();
     allocatable.extend(quantities(&of_type, interner));
     let mut capacity = requests;
-    match node_capacity {
-        NodeCapacity::Requests => {}
-        NodeCapacity::InstanceType => capacity.extend(quantities(&kind.capacity, interner)),
-    }
+    capacity.extend(quantities(&kind.capacity, interner));
     (capacity, allocatable)
 }
 

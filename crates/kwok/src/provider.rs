@@ -1,7 +1,7 @@
 //! The provider: Node objects are its instances (KWK-060).
 
 use crate::interruption_annotations::{InterruptionAnnotations, node_of};
-use crate::machine::{NodeCapacity, PROVIDER_ID_PREFIX, choose_machine};
+use crate::machine::{PROVIDER_ID_PREFIX, choose_machine};
 use crate::node_writer::NodeWriter;
 use crate::pool_annotations::{MachineFaults, Registration};
 use crate::type_definition::is_reservation_id_key;
@@ -76,7 +76,6 @@ pub struct KwokProvider {
     catalogue: Arc<Catalogue>,
     node_writer: NodeWriter,
     signals: SignalQueue,
-    node_capacity: NodeCapacity,
     annotations: Option<InterruptionAnnotations>,
     classes: SharedReads<Arc<KwokNodeClass>>,
     pools: SharedReads<MachineFaults>,
@@ -98,7 +97,6 @@ impl KwokProvider {
             interner,
             catalogue,
             signals: SignalQueue::default(),
-            node_capacity: NodeCapacity::default(),
             annotations: None,
             classes: SharedReads::default(),
             pools: SharedReads::default(),
@@ -111,13 +109,6 @@ impl KwokProvider {
     #[must_use]
     pub fn with_interruption_annotations(mut self) -> Self {
         self.annotations = Some(InterruptionAnnotations::new(self.client.clone()));
-        self
-    }
-
-    /// Changes what the capacity of Nodes is; [`NodeCapacity::Requests`] unless this is called.
-    #[must_use]
-    pub fn with_node_capacity(mut self, node_capacity: NodeCapacity) -> Self {
-        self.node_capacity = node_capacity;
         self
     }
 
@@ -234,7 +225,7 @@ impl CloudProvider for KwokProvider {
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
         let labels = &self.profile.vocabulary.labels;
-        let mut machine = choose_machine(claim, &self.catalogue, labels, self.node_capacity, &self.interner)?;
+        let mut machine = choose_machine(claim, &self.catalogue, labels, &self.interner)?;
         let delay = self.registration_delay(claim).await?;
         let faults = self.machine_faults(claim).await?;
         faults.apply(&mut machine.node);

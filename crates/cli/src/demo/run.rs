@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::NodePool;
 use kerf_controllers::Tuning;
-use kerf_kwok::{KwokProvider, NodeCapacity, ec2_catalogue};
+use kerf_kwok::{KwokProvider, ec2_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kerf_sandbox::Sandbox;
@@ -61,7 +61,6 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
             compare: true,
             ..Tuning::default()
         },
-        node_capacity: NodeCapacity::InstanceType,
     }
     .manager();
     let shutdown = CancellationToken::new();

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, Level};
-use crate::definition_fields::{REMEDY, lacking, schema, versions};
+use crate::definition_fields::{lacking, remedy, schema, versions};
 use kerf_api::Crd;
 use serde_json::Value;
 
@@ -25,7 +25,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         )];
     };
     let wanted = kerf_api::crds(facts.provider());
-    let mut findings: Vec<Finding> = wanted.iter().filter_map(|crd| judge(crd, there)).collect();
+    let remedy = remedy(facts.provider());
+    let mut findings: Vec<Finding> = wanted.iter().filter_map(|crd| judge(crd, there, remedy)).collect();
     if findings.is_empty() {
         let message = format!("all {} are present and new enough", wanted.len());
         findings.push(Finding::new(Level::Ok, CHECK, message));
@@ -33,7 +34,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn judge(wanted: &Crd, there: &[Value]) -> Option<Finding> {
+fn judge(wanted: &Crd, there: &[Value], remedy: &str) -> Option<Finding> {
     let required = REQUIRED.contains(&wanted.name);
     let (level, without) = if required {
         (Level::Problem, "the controller does not start without it")
@@ -44,7 +45,7 @@ fn judge(wanted: &Crd, there: &[Value]) -> Option<Finding> {
         .iter()
         .find(|crd| crd.pointer("/metadata/name").and_then(Value::as_str) == Some(wanted.name));
     let Some(found) = found else {
-        let message = format!("is missing; {without}; {REMEDY}");
+        let message = format!("is missing; {without}; {remedy}");
         return Some(Finding::new(level, CHECK, message).on(wanted.name));
     };
     for version in versions(&wanted.value) {
@@ -54,11 +55,11 @@ fn judge(wanted: &Crd, there: &[Value]) -> Option<Finding> {
                 && version.get("served").and_then(Value::as_bool) == Some(true)
         });
         let Some(served) = served else {
-            let message = format!("does not serve version {name}; {without}; {REMEDY}");
+            let message = format!("does not serve version {name}; {without}; {remedy}");
             return Some(Finding::new(level, CHECK, message).on(wanted.name));
         };
         if let Some(fields) = lacking(schema(version), schema(served)) {
-            let message = format!("is older than this version of Kerf: it lacks {fields}; {REMEDY}");
+            let message = format!("is older than this version of Kerf: it lacks {fields}; {remedy}");
             return Some(Finding::new(level, CHECK, message).on(wanted.name));
         }
     }

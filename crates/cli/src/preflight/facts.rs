@@ -21,6 +21,7 @@ pub(crate) struct Facts {
     pub(crate) ca_bundle: Option<String>,
     /// Deployments of Karpenter or Kerf.
     pub(crate) deployments: Vec<Deployment>,
+    /// Leases, those of other uses included.
     pub(crate) leases: Vec<Lease>,
     /// Answers of the API server about permissions; `None` if it was not asked.
     pub(crate) permissions: Option<Permissions>,

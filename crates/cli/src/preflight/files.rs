@@ -1,6 +1,5 @@
 //! Facts from files.
 
-use super::election::LEASE;
 use super::facts::{Facts, is_controller};
 use crate::manifests::{InputError, raw_documents, read_inputs};
 use serde::de::DeserializeOwned;
@@ -39,9 +38,7 @@ pub(super) fn add(facts: &mut Facts, object: Value) -> Result<(), InputError> {
                 facts.deployments.push(deployment);
             }
         }
-        "Lease" if object.pointer("/metadata/name").and_then(Value::as_str) == Some(LEASE) => {
-            facts.leases.push(decode(object, &kind)?);
-        }
+        "Lease" => facts.leases.push(decode(object, &kind)?),
         _ => {}
     }
     Ok(())

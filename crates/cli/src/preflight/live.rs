@@ -1,8 +1,8 @@
 //! Facts from a cluster.
 
-use super::election::LEASE;
 use super::facts::{Facts, MissingPermission, Permissions};
 use super::files::add;
+use super::settings::{self, Settings};
 use crate::install::rbac::{GRANTS, Grant, GrantScope};
 use anyhow::Context as _;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,9 +16,12 @@ use kube::core::Request;
 use kube::core::params::ListParams;
 use kube::{Api, Client};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Objects per answer.
 const PAGE: u32 = 500;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 
 /// Label of Karpenter's and Kerf's Deployments.
 const CONTROLLERS: &str = "app.kubernetes.io/name in (karpenter,kerf)";
@@ -48,32 +51,48 @@ pub(super) async fn read(connection: &Connection, facts: &mut Facts) -> anyhow::
             "Deployment",
             &all.clone().labels(CONTROLLERS),
         ),
-        (
-            "/apis/coordination.k8s.io/v1/leases",
-            "Lease",
-            &all.clone().fields(&format!("metadata.name={LEASE}")),
-        ),
     ] {
-        match list(&client, path, params).await {
-            Ok(items) => {
-                for mut item in items {
-                    if let Some(object) = item.as_object_mut() {
-                        object.insert("kind".to_owned(), kind.into());
-                    }
-                    if let Err(error) = add(facts, item) {
-                        facts.unread.push(error.to_string());
-                    }
-                }
-            }
-            // Without the definitions there are no objects, which another check reports.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                facts.unread.push(format!("{kind}: {}", status.message));
-            }
-            Err(error) => return Err(error).with_context(|| format!("listing {path} of {server}")),
-        }
+        read_kind(&client, &server, path, kind, params, facts).await?;
+    }
+    let names: BTreeSet<String> = settings::of_controllers(facts)
+        .into_iter()
+        .map(|settings| settings.lease)
+        .collect();
+    for name in names {
+        let params = all.clone().fields(&format!("metadata.name={name}"));
+        read_kind(&client, &server, LEASES, "Lease", &params, facts).await?;
     }
     facts.permissions = permissions(&client, facts).await?;
+    Ok(())
+}
+
+/// Adds the objects of a kind.
+async fn read_kind(
+    client: &Client,
+    server: &str,
+    path: &str,
+    kind: &str,
+    params: &ListParams,
+    facts: &mut Facts,
+) -> anyhow::Result<()> {
+    match list(client, path, params).await {
+        Ok(items) => {
+            for mut item in items {
+                if let Some(object) = item.as_object_mut() {
+                    object.insert("kind".to_owned(), kind.into());
+                }
+                if let Err(error) = add(facts, item) {
+                    facts.unread.push(error.to_string());
+                }
+            }
+        }
+        // Without the definitions there are no objects, which another check reports.
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            facts.unread.push(format!("{kind}: {}", status.message));
+        }
+        Err(error) => return Err(error).with_context(|| format!("listing {path} of {server}")),
+    }
     Ok(())
 }
 
@@ -107,6 +126,7 @@ enum Subject {
 async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Option<Permissions>> {
     let namespace = facts.target_namespace().to_owned();
     let provider = facts.provider();
+    let settings = settings::of_replaced(facts);
     let mut subject = facts
         .deployments
         .first()
@@ -119,11 +139,14 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
         asked: 0,
         missing: Vec::new(),
     };
-    for grant in GRANTS.iter().filter(|grant| grant.applies(provider, false)) {
+    for grant in GRANTS
+        .iter()
+        .filter(|grant| grant.applies(provider, settings.capacity_buffer))
+    {
         for resource in grant.resources {
             let mut missing = Vec::new();
             for verb in grant.verbs {
-                let question = question(grant, resource, verb, &namespace);
+                let question = question(grant, resource, verb, &namespace, &settings);
                 let mut answer = ask(client, &subject, question.clone()).await;
                 if let (Err(kube::Error::Api(status)), Subject::ServiceAccount { namespace, name }) =
                     (&answer, &subject)
@@ -167,7 +190,7 @@ fn service_account(deployment: &Deployment) -> String {
     name.unwrap_or_else(|| "default".to_owned())
 }
 
-fn question(grant: &Grant, resource: &str, verb: &str, namespace: &str) -> ResourceAttributes {
+fn question(grant: &Grant, resource: &str, verb: &str, namespace: &str, settings: &Settings) -> ResourceAttributes {
     let (resource, subresource) = match resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
         None => (resource, None),
@@ -182,7 +205,7 @@ fn question(grant: &Grant, resource: &str, verb: &str, namespace: &str) -> Resou
             GrantScope::KubeSystem => Some("kube-system".to_owned()),
             GrantScope::Cluster | GrantScope::Provider => None,
         },
-        name: grant.only_name(LEASE).map(str::to_owned),
+        name: grant.only_name(&settings.lease).map(str::to_owned),
         ..ResourceAttributes::default()
     }
 }

@@ -15,5 +15,6 @@ mod options;
 mod permissions;
 mod provider;
 mod run;
+mod settings;
 
 pub(crate) use run::run;

@@ -52,7 +52,7 @@ fn variable(deployment: &Value, name: &str) -> Option<Value> {
     variables.iter().find(|variable| variable["name"] == name).cloned()
 }
 
-// OPS-239 (the Role for node leases is not needed) OPS-238
+// OPS-239 (the Role for node leases is not needed) OPS-238 KWK-092 KWK-093 KWK-202
 #[test]
 fn an_installation_has_the_objects_of_karpenters_chart() {
     let all = manifests(&[
@@ -93,6 +93,25 @@ fn an_installation_has_the_objects_of_karpenters_chart() {
         all["PodDisruptionBudget/kube-system/karpenter"]["spec"]["maxUnavailable"],
         1
     );
+    // What upstream's suites look for: one container, the label of its pods, the lease, the port of metrics, and settings in variables.
+    let template = &all["Deployment/kube-system/karpenter"]["spec"]["template"];
+    let containers = template["spec"]["containers"].as_array().expect("containers");
+    let names: Vec<&Value> = containers.iter().map(|container| &container["name"]).collect();
+    assert_eq!(names, ["controller"]);
+    assert_eq!(
+        template["metadata"]["labels"]["app.kubernetes.io/instance"],
+        "karpenter"
+    );
+    let ports = containers[0]["ports"].as_array().expect("ports");
+    assert!(
+        ports
+            .iter()
+            .any(|port| port["name"] == "http-metrics" && port["containerPort"] == 8080)
+    );
+    let lease = variable(&all["Deployment/kube-system/karpenter"], "LEADER_ELECTION_NAME");
+    assert_eq!(lease.expect("a variable")["value"], "karpenter-leader-election");
+    assert!(variable(&all["Deployment/kube-system/karpenter"], "FEATURE_GATES").is_some());
+    assert!(containers[0].get("args").is_none());
     let admin = &all["ClusterRole//karpenter-admin"];
     assert_eq!(
         admin["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"],
@@ -161,6 +180,51 @@ fn the_pod_is_restricted_and_keeps_off_its_own_nodes() {
         .map(|port| &port["name"])
         .collect();
     assert_eq!(ports, ["http-metrics", "http"]);
+}
+
+// KWK-067 KWK-068
+#[test]
+fn the_values_for_upstreams_suites_are_taken() {
+    // An argument of --set would be a boolean.
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profiling-{}.yaml", std::process::id()));
+    let profiling = "controller: {env: [{name: ENABLE_PROFILING, value: \"true\"}]}\n";
+    fs::write(&file, profiling).expect("a file");
+    let all = manifests(&[
+        "--name",
+        "karpenter",
+        "--namespace",
+        "kube-system",
+        "-f",
+        &file.display().to_string(),
+        "--set",
+        "nameOverride=karpenter,logLevel=debug,settings.preferencePolicy=Ignore,\
+         controller.resources.requests.cpu=1,controller.resources.requests.memory=1Gi,\
+         controller.resources.limits.cpu=2,controller.resources.limits.memory=2Gi,\
+         settings.featureGates.nodeRepair=true,settings.featureGates.capacityBuffer=true,settings.featureGates.staticCapacity=true",
+    ]);
+    let deployment = &all["Deployment/kube-system/karpenter"];
+    let value = |name: &str| variable(deployment, name).expect(name)["value"].clone();
+    for (name, wanted) in [
+        ("LOG_LEVEL", "debug"),
+        ("PREFERENCE_POLICY", "Ignore"),
+        ("ENABLE_PROFILING", "true"),
+        (
+            "FEATURE_GATES",
+            "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,NodeOverlay=false,StaticCapacity=true,CapacityBuffer=true",
+        ),
+    ] {
+        assert_eq!(value(name), wanted, "{name}");
+    }
+    let resources = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"];
+    let amounts = |kind: &str| ["cpu", "memory"].map(|name| resources[kind][name].to_string().replace('"', ""));
+    assert_eq!(amounts("requests"), ["1", "1Gi"]);
+    assert_eq!(amounts("limits"), ["2", "2Gi"]);
+    // The number of workers follows the CPU request.
+    let cpu = &variable(deployment, "CPU_REQUESTS").expect("a variable")["valueFrom"]["resourceFieldRef"];
+    assert_eq!(
+        (&cpu["resource"], &cpu["divisor"]),
+        (&json!("requests.cpu"), &json!("1m"))
+    );
 }
 
 // OPS-242 OPS-247

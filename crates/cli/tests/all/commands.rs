@@ -78,10 +78,15 @@ fn the_demo_is_the_same_for_the_same_seed() {
     assert_eq!(run("3"), run("3"));
 }
 
+// KWK-201
 #[test]
 fn crds_are_printed_per_provider() {
     let kwok = kerf(&["crds"]);
     assert_eq!(kwok.code, 0);
+    assert_eq!(kwok.stdout, kerf(&["crds", "--provider", "kwok"]).stdout);
+    // The rule of its labels is on the requirements of NodePools and of NodeClaims.
+    let rules = kwok.stdout.matches("label domain \"karpenter.kwok.sh\" is restricted");
+    assert_eq!(rules.count(), 2);
     for name in [
         "nodepools.karpenter.sh",
         "nodeclaims.karpenter.sh",

@@ -9,18 +9,16 @@ use std::time::{Duration, Instant};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-#[test]
-fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
-    let up = Up::start("old-definitions");
-    // An older Karpenter's NodePools have no replicas.
+/// Replaces a definition by one of an older Karpenter, which lacks a field of `spec`.
+fn make_older(up: &Up, name: &str, field: &str) {
     let crds = kerf_api::crds(kerf_api::Provider::Kwok).into_iter();
     let mut older: Value = crds
         .map(|crd| crd.value)
-        .find(|crd| crd["metadata"]["name"] == "nodepools.karpenter.sh")
-        .expect("NodePools");
+        .find(|crd| crd["metadata"]["name"] == name)
+        .expect("a definition");
     let spec = &mut older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let fields = spec["properties"].as_object_mut().expect("fields");
-    fields.remove("replicas").expect("a field");
+    fields.remove(field).expect("a field");
     // Rules that name it would not compile.
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("x-kubernetes-validations");
@@ -31,8 +29,13 @@ fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
             subresources.remove("scale");
         }
     }
-    up.delete(&format!("{DEFINITIONS}/nodepools.karpenter.sh"));
+    up.delete(&format!("{DEFINITIONS}/{name}"));
     up.create(&[(DEFINITIONS, older)]);
+}
+
+#[test]
+fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
+    let up = Up::start("old-definitions");
     let kubeconfig = up.kubeconfig.display().to_string();
     let flags = [
         "--disable-leader-election",
@@ -40,12 +43,24 @@ fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
         "0",
         "--health-probe-port",
         "0",
+        "--feature-gates",
+        "NodeOverlay=true",
     ];
-    let outcome = kerf(&[&["controller", "--kubeconfig", &kubeconfig], &flags[..]].concat());
-    assert_eq!(outcome.code, 4, "{}\n{}", outcome.stdout, outcome.stderr);
-    let expected = "error: nodepools.karpenter.sh is older than this version of Kerf: it lacks spec.replicas; \
+    let says = |expected: &str| {
+        let outcome = kerf(&[&["controller", "--kubeconfig", &kubeconfig], &flags[..]].concat());
+        assert_eq!(outcome.code, 4, "{}\n{}", outcome.stdout, outcome.stderr);
+        assert_eq!(outcome.stderr, expected);
+    };
+    // A kind that a feature gate switches on.
+    make_older(&up, "nodeoverlays.karpenter.sh", "weight");
+    let overlays = "nodeoverlays.karpenter.sh is older than this version of Kerf: it lacks spec.weight; \
                     `kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it\n";
-    assert_eq!(outcome.stderr, expected);
+    says(&format!("error: {overlays}"));
+    // NodePools of an older Karpenter have no replicas.
+    make_older(&up, "nodepools.karpenter.sh", "replicas");
+    let pools = "nodepools.karpenter.sh is older than this version of Kerf: it lacks spec.replicas; \
+                 `kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it";
+    says(&format!("error: {pools}; {overlays}"));
 }
 
 #[test]
@@ -81,7 +96,7 @@ fn a_signal_ends_the_controller_with_code_0_within_ten_seconds() {
     let took = signalled.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(status.and_then(|status| status.code()), Some(0));
-    // OPS-051: see docs/deviations.md.
+    // OPS-051: see docs/deviations.md. KWK-095, KWK-205: a rollout ends with a new holder of the lease.
     let lease = up.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases");
     let holders: Vec<&str> = lease
         .iter()

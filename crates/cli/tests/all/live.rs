@@ -233,13 +233,13 @@ fn a_cluster_is_asked_as_files_are() {
     );
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     free.expect("a free port").port()
 }
 
 /// Answers `GET path` of a server on this machine; `None` while it does not listen.
-fn get(port: u16, path: &str) -> Option<String> {
+pub(crate) fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     write!(
         stream,
@@ -291,7 +291,7 @@ fn a_controller_that_cannot_write_its_lease_says_so_and_is_not_ready() {
     assert!(alive.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")));
 }
 
-// OPS-045
+// OPS-045, KWK-096, KWK-097
 #[test]
 fn a_standby_answers_probes_and_exposes_metrics() {
     let up = Up::start("standby");
@@ -327,8 +327,18 @@ fn a_standby_answers_probes_and_exposes_metrics() {
         let line = format!("leader_election_master_status{{name=\"karpenter-leader-election\"}} {value}\n");
         get(port, "/metrics").is_some_and(|answer| answer.starts_with("HTTP/1.1 200") && answer.contains(&line))
     };
+    up.create(&[class(), pool(&json!({}))]);
     let (mut leader, metrics, _) = start();
     let first = until("the first leads", &|| leads(metrics, "1"));
+    // The series that upstream's suites read.
+    let series = [
+        "\nprocess_resident_memory_bytes ",
+        "\nprocess_cpu_seconds_total ",
+        "\nkarpenter_nodepools_cost_total{nodepool=\"default\"} ",
+    ];
+    let has_series = until("the leader has the series of the suites", &|| {
+        get(metrics, "/metrics").is_some_and(|answer| series.iter().all(|line| answer.contains(line)))
+    });
     let (mut standby, metrics, health) = start();
     let second = until("the second stands by", &|| {
         leads(metrics, "0") && is_ok(health, "/healthz") && is_ok(health, "/readyz")
@@ -337,7 +347,7 @@ fn a_standby_answers_probes_and_exposes_metrics() {
         let _ = child.kill();
         let _ = child.wait();
     }
-    assert_eq!((first, second), (Ok(()), Ok(())));
+    assert_eq!((first, has_series, second), (Ok(()), Ok(()), Ok(())));
 }
 
 #[test]

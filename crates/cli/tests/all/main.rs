@@ -20,6 +20,7 @@ mod manifest;
 mod node_classes;
 mod preflight;
 mod rbac;
+mod replicas;
 mod scenarios;
 mod shadow;
 mod simulate;

@@ -4,7 +4,7 @@ use crate::fake_api::{CLAIMS, CLASSES, FakeApi, NODES, POOLS};
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{CloudError, CloudProvider, InterruptionKind, RepairPolicy};
-use kerf_kwok::{KwokProvider, NodeCapacity, ReadMode, builtin_catalogue, read_catalogue};
+use kerf_kwok::{KwokProvider, ReadMode, builtin_catalogue, read_catalogue};
 use kerf_model::intern::Interner;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -114,7 +114,7 @@ async fn nothing_drifts_and_every_pool_has_the_same_types() {
     assert_eq!(first.types.len(), 144);
 }
 
-// KWK-002, KWK-043, KWK-045, KWK-046, KWK-047, KWK-048, KWK-049, KWK-050, KWK-053
+// KWK-002, KWK-043, KWK-045, KWK-046, KWK-047, KWK-048, KWK-049, KWK-050, KWK-053, KWK-204
 #[tokio::test(start_paused = true)]
 async fn the_node_has_the_shape_the_suites_expect() {
     let (api, provider) = setup();
@@ -169,7 +169,7 @@ async fn the_node_has_the_shape_the_suites_expect() {
         node["status"],
         json!({
             "phase": "Pending",
-            "capacity": {"cpu": "500m", "memory": "1Gi", "pods": "1"},
+            "capacity": {"cpu": "1", "memory": "2Gi", "pods": "16", "ephemeral-storage": "20Gi"},
             "allocatable": {"cpu": "900m", "memory": "2038Mi", "pods": "16", "ephemeral-storage": "20Gi"},
         })
     );
@@ -553,26 +553,6 @@ async fn a_resource_no_type_has_is_on_the_node_only_if_the_claim_requests_it() {
             answer.allocatable.get("example.com/widget")
         ),
         (Some(&two), Some(&two))
-    );
-}
-
-// KWK-050
-#[tokio::test(start_paused = true)]
-async fn the_capacity_of_a_node_can_be_that_of_its_type() {
-    let (api, provider) = setup();
-    let provider = provider.with_node_capacity(NodeCapacity::InstanceType);
-    let answer = provider
-        .create(&claim("c", json!([types(&[TYPE])])))
-        .await
-        .expect("launched");
-    wait(1).await;
-    assert_eq!(
-        api.locked().objects[&format!("{NODES}/{}", answer.name)]["status"],
-        json!({
-            "phase": "Pending",
-            "capacity": {"cpu": "1", "memory": "2Gi", "pods": "16", "ephemeral-storage": "20Gi"},
-            "allocatable": {"cpu": "900m", "memory": "2038Mi", "pods": "16", "ephemeral-storage": "20Gi"},
-        })
     );
 }
 
