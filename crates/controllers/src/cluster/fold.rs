@@ -377,6 +377,7 @@ mod tests {
         changes.iter().map(sides).collect()
     }
 
+    // OPS-056 (one state with the lookups instead of indexes: docs/deviations.md)
     #[test]
     fn a_relist_reports_what_came_changed_and_went() {
         let cluster = cluster();
@@ -391,6 +392,7 @@ mod tests {
             [(Some(2), Some(5)), (Some(1), None)]
         );
         assert_eq!(cluster.claims_by_provider_id("id-b").len(), 1);
+        assert!(cluster.claims_by_provider_id("").is_empty());
         assert_eq!(cluster.trustworthy(), Ok(()));
     }
 

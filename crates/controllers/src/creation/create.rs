@@ -251,6 +251,7 @@ mod tests {
             usage: 4001,
         };
         assert_eq!(
+            // OPS-217: see docs/deviations.md. The values are in the text alone.
             CreationError::limit(exceeded, &Interner::default()).to_string(),
             "resource usage exceeds limit (limit=4, resource-name=cpu, usage=4001m)"
         );

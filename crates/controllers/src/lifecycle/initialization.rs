@@ -1,8 +1,10 @@
 //! The requirements that a registered Node has to fulfil before it counts as initialized (LIF-039 to LIF-047).
 
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::node_claim;
 use kerf_api::{NodeClaim, StartupTaints, taints};
-use kerf_state::lean::{LeanNode, LeanTaint};
+use kerf_state::lean::{LeanCondition, LeanNode, LeanTaint};
+use std::time::Duration;
 
 /// The first requirement that is not fulfilled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,6 +76,20 @@ pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>, known: &St
     unregistered_resource(claim, node).map(Gate::Resource)
 }
 
+/// How long a Node may be ready before the claim says which of the taints that the cluster removes by itself it still has.
+const EPHEMERAL_TAINT_GRACE: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long until a closed gate is worth a write: the cluster removes its own taints within moments of a Node's readiness, and the Node's next
+/// change reconciles the claim. `None` to write it now.
+pub(crate) fn quiet_for(gate: &Gate, node: Option<&LeanNode>, now: Timestamp) -> Option<Duration> {
+    let Gate::EphemeralTaint(_) = gate else { return None };
+    let since = ready_condition(node?)?.last_transition_time.as_ref()?.0;
+    let ready_for = now.duration_since(since);
+    // A time in the future says nothing.
+    let left = (!ready_for.is_negative()).then(|| EPHEMERAL_TAINT_GRACE.checked_sub(ready_for))??;
+    Duration::try_from(left).ok().filter(|left| !left.is_zero())
+}
+
 /// Taints of a Node that well-known software removes when it has started, and that the claim declares neither as startup taints nor as
 /// taints. Those that upstream knows need no declaration.
 pub(crate) fn forgotten<'a>(
@@ -92,12 +108,12 @@ pub(crate) fn forgotten<'a>(
 
 /// Whether the Node's Ready condition is True.
 pub(crate) fn is_ready(node: &LeanNode) -> bool {
-    let ready = node
-        .status
-        .conditions
-        .iter()
-        .find(|condition| condition.kind == "Ready");
-    ready.is_some_and(|ready| ready.status == "True")
+    ready_condition(node).is_some_and(|ready| ready.status == "True")
+}
+
+fn ready_condition(node: &LeanNode) -> Option<&LeanCondition> {
+    let mut conditions = node.status.conditions.iter();
+    conditions.find(|condition| condition.kind == "Ready")
 }
 
 /// The first requested resource that is zero on the Node: devices are, until their plugin has registered them (LIF-043).
@@ -124,6 +140,7 @@ pub(crate) fn shown(taint: &LeanTaint) -> String {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Taint;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kerf_api::{NodeClaimSpec, ResourceRequests};
     use kerf_units::quantity::Quantity;
     use serde_json::json;
@@ -209,6 +226,31 @@ mod tests {
         ];
         for (node, reason, message) in table {
             assert_eq!(outcome(node.as_ref()), (reason, message.to_owned()));
+        }
+    }
+
+    // LIF-039: see docs/deviations.md
+    #[test]
+    fn taints_that_the_cluster_removes_are_reported_of_a_node_that_stays_ready_with_them() {
+        let at = |second: i64| Timestamp::from_second(second).expect("a time");
+        let mut node = node("True", &[taint("node.kubernetes.io/not-ready", "", "NoSchedule")], "1");
+        let left = |node: &LeanNode, gate: Gate, second: i64| quiet_for(&gate, Some(node), at(second));
+        let ephemeral = || Gate::EphemeralTaint(String::new());
+        // Without a time, nothing says that it became ready a moment ago.
+        assert_eq!(left(&node, ephemeral(), 100), None);
+        node.status.conditions[0].last_transition_time = Some(Time(at(100)));
+        assert_eq!(left(&node, ephemeral(), 100), Some(Duration::from_secs(5)));
+        assert_eq!(left(&node, ephemeral(), 104), Some(Duration::from_secs(1)));
+        assert_eq!(left(&node, ephemeral(), 105), None);
+        assert_eq!(left(&node, ephemeral(), 99), None, "a time in the future");
+        assert_eq!(quiet_for(&ephemeral(), None, at(100)), None);
+        for gate in [
+            Gate::NodeNotFound,
+            Gate::NotReady,
+            Gate::StartupTaint(String::new()),
+            Gate::Resource(String::new()),
+        ] {
+            assert_eq!(left(&node, gate, 100), None);
         }
     }
 

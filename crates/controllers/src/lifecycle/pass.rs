@@ -23,7 +23,7 @@ use kerf_state::lean::LeanNode;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
-use super::initialization::{closed_gate, forgotten, shown};
+use super::initialization::{closed_gate, forgotten, quiet_for, shown};
 use super::liveness::progress;
 use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
@@ -337,7 +337,10 @@ impl<'a> Pass<'a> {
         self.report_forgotten(node.map(|node| &**node));
         let known = &self.lifecycle.startup_taints;
         if let Some(gate) = closed_gate(&self.claim, node.map(|node| &**node), known) {
-            self.set(INITIALIZED, ConditionStatus::Unknown, gate.reason(), &gate.message());
+            match quiet_for(&gate, node.map(|node| &**node), self.lifecycle.context.now()) {
+                Some(left) => self.look_again_in(left),
+                None => self.set(INITIALIZED, ConditionStatus::Unknown, gate.reason(), &gate.message()),
+            }
             return Ok(());
         }
         let name = node.and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();

@@ -1,12 +1,13 @@
 //! The controller of Nodes that are being deleted (LIF-081).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
+use tokio::time::Instant;
 
 use super::attachments::Attachments;
 use super::eviction::Evictions;
@@ -28,6 +29,8 @@ pub(crate) struct Termination {
     work: WorkLoop<String>,
     /// Uids of Nodes whose finalizer was removed and that may still be in the cache.
     released: Mutex<BTreeSet<String>>,
+    /// When this process first looked at the pods of a Node that was tainted, by the Node's uid.
+    first_looks: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Termination {
@@ -42,6 +45,7 @@ impl Termination {
                 .for_kind::<Node>()
                 .workers(workers),
             released: Mutex::default(),
+            first_looks: Mutex::default(),
         })
     }
 
@@ -70,6 +74,16 @@ impl Termination {
         self.released().remove(node.metadata.uid.as_deref().unwrap_or_default());
     }
 
+    /// For how long this process has looked at the pods of a Node that has the taint (LIF-087). The first call begins it.
+    pub(super) fn tainted_for(&self, node: &LeanNode) -> Duration {
+        let uid = node.metadata.uid.clone().unwrap_or_default();
+        self.first_looks().entry(uid).or_insert_with(Instant::now).elapsed()
+    }
+
+    fn first_looks(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.first_looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn released(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,6 +102,8 @@ impl Reconciler for Termination {
             && let Some(node) = node.last()
         {
             self.forget_released(node);
+            self.first_looks()
+                .remove(node.metadata.uid.as_deref().unwrap_or_default());
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod as ApiPod};
 use kerf_api::conditions::node_claim::{
     AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, INSTANCE_TERMINATING, TERMINATION_GRACE_PERIOD_ELAPSED,
@@ -42,7 +42,7 @@ use crate::pod_reference::pod_ref;
 /// The time between two steps of a drain (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);
 /// The least time a drain takes: a scheduler that does not know of the taint yet may still bind a pod (LIF-087).
-const DRAIN_MIN: SignedDuration = SignedDuration::from_secs(5);
+const DRAIN_MIN: Duration = Duration::from_secs(5);
 
 /// Whether the instance has ended.
 enum Ended {
@@ -165,13 +165,18 @@ impl<'a> Pass<'a> {
     /// Drains the Node, waits for its volumes, and sets the claim's conditions for both.
     async fn drain_with(&self, claim: &mut NodeClaim, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         if !claim.condition_is_true(DRAINED) {
-            ConditionSet::new(claim, self.now).set_unknown(DRAINED, DRAINING, DRAINING);
+            let tainted_for = self.termination.tainted_for(self.node);
             if let Step::Wait(delay) = self.empty(deadline).await? {
+                ConditionSet::new(claim, self.now).set_unknown(DRAINED, DRAINING, DRAINING);
                 return Ok(Step::Wait(delay));
             }
-            let since = claim.condition(DRAINED).map_or(self.now, Condition::transitioned);
-            // A start in the future was written before the clock was set back.
-            if since <= self.now && self.now.duration_since(since) < DRAIN_MIN {
+            // The drain of a Node that never had pods is written once, with its end.
+            let is_recent = |drained: &Condition| {
+                let since = drained.transitioned();
+                // A start in the future was written before the clock was set back.
+                since <= self.now && self.now.duration_since(since).unsigned_abs() < DRAIN_MIN
+            };
+            if tainted_for < DRAIN_MIN && claim.condition(DRAINED).is_none_or(is_recent) {
                 return Ok(Step::Wait(POLL));
             }
             ConditionSet::new(claim, self.now).set_true(DRAINED);
