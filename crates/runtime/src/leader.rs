@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn the_identity_starts_with_the_host() {
-        // OPS-048
+        // OPS-048, KWK-094
         let identity = identity("karpenter-abc", &Seed(1).rng());
         let (host, id) = identity.split_once('_').expect("an underscore");
         assert_eq!((host, id.len()), ("karpenter-abc", 36));

@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn profiles_are_refused_with_a_reason() {
         let router = metrics_router(Metrics::default(), true);
-        // OPS-042
+        // OPS-042, KWK-098
         for profile in [
             "",
             "heap",

@@ -357,7 +357,7 @@ async fn check_events(cluster: &Cluster) {
             assert!(objects.contains(&about), "{event}");
             let message = event["message"].as_str().expect("a message");
             assert!(message.starts_with(text), "{event}");
-            // OPS-181
+            // OPS-181, KWK-206
             assert_eq!(event["reportingComponent"], "karpenter", "{event}");
             assert_eq!(event["metadata"]["namespace"], "default", "{event}");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodTemplate};
 use kerf_api::{CapacityBuffer, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::SCHEDULING_DURATION;
@@ -28,6 +28,9 @@ async fn start(pool: Value) -> Simulation {
     });
     json_patch(&mut spec, &pool);
     simulation.pool("web", spec).await;
+    // KWK-141: a pool alone leads to no machine.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(simulation.claims().await.is_empty());
     simulation
 }
 
@@ -106,9 +109,10 @@ async fn condition(simulation: &Simulation, name: &str, kind: &str) -> String {
     })
 }
 
+// KWK-104: the suites' patience, here and below.
 async fn until_provisioned(simulation: &Simulation, buffer: &str) {
     simulation
-        .until("the room exists", 180, async |s| {
+        .until("the room exists", 120, async |s| {
             condition(s, buffer, "Provisioning")
                 .await
                 .starts_with("True FitsExistingCapacity")
@@ -118,7 +122,7 @@ async fn until_provisioned(simulation: &Simulation, buffer: &str) {
 
 async fn until_replicas(simulation: &Simulation, expected: i32) {
     simulation
-        .until("the replicas", 60, async |s| {
+        .until("the replicas", 30, async |s| {
             status(s, "spare").await.replicas == Some(expected)
         })
         .await;
@@ -253,7 +257,7 @@ async fn a_workload_may_come_after_its_buffer() {
     assert!(simulation.claims().await.is_empty());
     deployment(&simulation, 1, pod_spec("1")).await;
     simulation
-        .until("it is found", 40, async |s| {
+        .until("it is found", 30, async |s| {
             condition(s, "spare", "ReadyForProvisioning").await == "True Resolved: Pod template resolved successfully"
         })
         .await;
@@ -425,10 +429,7 @@ async fn room_for_a_workload_that_keeps_apart_is_on_nodes_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_a_pool_ends_its_room() {
     let simulation = start(json!({"limits": {"cpu": "4"}})).await;
-    // A node counts what its claim asks for (KWK-050): with its daemon, more than one cpu.
-    let labels = json!({"app": "agent"});
-    let agent = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod_spec("100m")}});
-    create::<DaemonSet>(&simulation, json!({"metadata": {"name": "agent"}, "spec": agent})).await;
+    // KWK-050: a node counts the two cpus of its type, not the one that its claim asks for (docs/deviations.md).
     template(&simulation, pod_spec("1")).await;
     buffer(&simulation, "spare", json!({"replicas": 10})).await;
     simulation.until_nodes(2, 120).await;
@@ -481,7 +482,7 @@ async fn what_a_pass_found_is_written_before_its_claims_are_made_and_stops_nothi
     template(&simulation, pod_spec("1")).await;
     buffer(&simulation, "spare", json!({"replicas": 1})).await;
     simulation
-        .until("it is written", 60, async |s| {
+        .until("it is written", 30, async |s| {
             let condition = condition(s, "spare", "Provisioning").await;
             condition == "False RequiresNewCapacity: 1/1 virtual pods required new capacity, 0 failed"
         })

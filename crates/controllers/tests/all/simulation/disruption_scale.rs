@@ -1,5 +1,5 @@
-//! The workloads of upstream's performance suites (DIS-308 to DIS-310), with their limits in the cluster's time and their floors of use.
-//! Virtual time measures neither memory nor processor time of the controller, so `docs/behaviour/deferred.md` lists the statements.
+//! The workloads of upstream's performance suites (DIS-308 to DIS-310, KWK-181 to KWK-187), with their limits in the cluster's time and their
+//! floors of use. Virtual time measures neither memory nor processor time of the controller: of those statements, the tests show all but these.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,8 +14,9 @@ use tokio::time::Instant;
 use crate::simulation::emptiness::{apart, is_tainted};
 use crate::simulation::harness::Simulation;
 
-/// The cluster is at rest when nothing was being deleted for so long.
+/// The cluster is at rest when nothing was being deleted for so long: after a consolidation, and after drift.
 const REST: Duration = Duration::from_secs(180);
+const REST_OF_DRIFT: Duration = Duration::from_secs(120);
 /// The time between two observations of a cluster that is coming to rest.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -77,20 +78,22 @@ impl Load {
     }
 }
 
-/// A cluster with the suites' pool, on which all of them run.
-async fn with_loads(loads: Vec<Load>) -> Simulation {
+/// A cluster with the suites' pool, on which all of them run within the time given in minutes.
+async fn with_loads(minutes: u64, loads: Vec<Load>) -> Simulation {
     let simulation = Simulation::start().await;
-    let sizes = json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["32"]});
+    // KWK-103 (performance)
+    let sizes = json!({"key": "karpenter.kwok.sh/instance-size", "operator": "Lt", "values": ["32"]});
+    let policy = "WhenEmptyOrUnderutilized";
     let spec = json!({
         "template": {"spec": {"requirements": [sizes]}},
-        "disruption": {"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
+        "disruption": {"consolidationPolicy": policy, "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]},
     });
     simulation.pool("web", spec).await;
     let pods: u32 = loads.iter().map(|load| load.replicas).sum();
     for load in loads {
         load.create(&simulation).await;
     }
-    all_run(&simulation, pods, 5).await;
+    all_run(&simulation, pods, minutes).await;
     simulation
 }
 
@@ -108,8 +111,13 @@ async fn all_run(simulation: &Simulation, pods: u32, minutes: u64) {
 
 /// Waits until nothing has been on its way out for three minutes, and says how long the last of it took.
 async fn rest(simulation: &Simulation, minutes: u64) -> Duration {
+    rest_for(simulation, REST, minutes).await
+}
+
+// KWK-188
+async fn rest_for(simulation: &Simulation, quiet: Duration, minutes: u64) -> Duration {
     let (began, mut last) = (Instant::now(), Instant::now());
-    while last.elapsed() < REST {
+    while last.elapsed() < quiet {
         let nodes = simulation.nodes().await;
         if nodes
             .iter()
@@ -159,6 +167,7 @@ async fn use_of_nodes(simulation: &Simulation) -> (f64, f64) {
     (mean("cpu"), mean("memory"))
 }
 
+// KWK-190: times are upper bounds, use has lower bounds.
 async fn is_used(simulation: &Simulation, cpu: f64, memory: f64) {
     let used = use_of_nodes(simulation).await;
     assert!(
@@ -178,10 +187,10 @@ async fn nodes_of(simulation: &Simulation, name: &str) -> BTreeSet<String> {
     pods.iter().filter(is_its).filter_map(node).collect()
 }
 
-/// The times, counts and use of nodes of DIS-308.
+// DIS-308, KWK-181 (times and use of nodes)
 #[tokio::test(start_paused = true)]
 async fn a_thousand_pods_become_seven_hundred() {
-    let simulation = with_loads(vec![Load::small(500), Load::large(500)]).await;
+    let simulation = with_loads(2, vec![Load::small(500), Load::large(500)]).await;
     is_used(&simulation, 53.0, 65.0).await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
@@ -198,19 +207,38 @@ async fn a_thousand_pods_become_seven_hundred() {
     simulation.stop().await;
 }
 
-/// The times, counts and use of nodes of DIS-308.
+// KWK-182, KWK-212 (times and use of nodes)
+#[tokio::test(start_paused = true)]
+async fn a_thousand_pods_spread_over_nodes_become_seven_hundred() {
+    let loads = vec![
+        Load::small(500).spread_over(&["kubernetes.io/hostname"]),
+        Load::large(500),
+    ];
+    let simulation = with_loads(5, loads).await;
+    is_used(&simulation, 38.0, 40.0).await;
+    for name in ["small", "large"] {
+        simulation.scale(name, 350).await;
+    }
+    // Upstream's suite gives this no bound; that of two thousand pods holds.
+    rest(&simulation, 35).await;
+    assert_eq!(simulation.running().await, 700);
+    is_used(&simulation, 38.0, 40.0).await;
+    simulation.stop().await;
+}
+
+// DIS-308, KWK-186 (times)
 #[tokio::test(start_paused = true)]
 async fn drift_renews_the_nodes_of_pods_spread_over_them() {
     let loads = vec![
         Load::small(300).spread_over(&["kubernetes.io/hostname"]),
         Load::large(300),
     ];
-    let simulation = with_loads(loads).await;
+    let simulation = with_loads(5, loads).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     let before: BTreeSet<String> = uids(&simulation).await;
     let patch = json!({"spec": {"template": {"metadata": {"annotations": {"generation": "2"}}}}});
     simulation.patch::<NodePool>("web", patch).await;
-    rest(&simulation, 50).await;
+    rest_for(&simulation, REST_OF_DRIFT, 50).await;
     assert_eq!(simulation.running().await, 600);
     let after = uids(&simulation).await;
     assert!(before.is_disjoint(&after), "every node was replaced");
@@ -227,7 +255,7 @@ async fn uids(simulation: &Simulation) -> BTreeSet<String> {
     claims.into_iter().filter_map(|claim| claim.metadata.uid).collect()
 }
 
-/// The times, counts and use of nodes of DIS-309.
+// DIS-309, KWK-185, KWK-212 (times and use of nodes)
 #[tokio::test(start_paused = true)]
 async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
     let loads = vec![
@@ -235,7 +263,8 @@ async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
         Load::large(500),
         Load::new("protected", 100, "900m", "450Mi").protected(),
     ];
-    let simulation = with_loads(loads).await;
+    let simulation = with_loads(4, loads).await;
+    is_used(&simulation, 38.0, 40.0).await;
     let protected = nodes_of(&simulation, "protected").await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
@@ -256,14 +285,14 @@ async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
     simulation.stop().await;
 }
 
-/// The times, counts and use of nodes of DIS-310.
+// DIS-310, KWK-183, KWK-212 (times and use of nodes); KWK-211: within the patience of the suite, which is less than its bound
 #[tokio::test(start_paused = true)]
 async fn two_thousand_pods_spread_over_nodes_become_fourteen_hundred() {
     let loads = vec![
         Load::small(1000).spread_over(&["kubernetes.io/hostname"]),
         Load::large(1000),
     ];
-    let simulation = with_loads(loads).await;
+    let simulation = with_loads(25, loads).await;
     is_used(&simulation, 38.0, 40.0).await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
@@ -311,7 +340,7 @@ const WIDE: [(&str, &str); 30] = [
     ("2800m", "24Gi"),
 ];
 
-/// The times, counts and use of nodes of DIS-310.
+// DIS-310, KWK-187, KWK-212 (times and use of nodes)
 #[tokio::test(start_paused = true)]
 async fn thirty_deployments_of_all_sizes_shrink_together() {
     let zone = "topology.kubernetes.io/zone";
@@ -324,7 +353,7 @@ async fn thirty_deployments_of_all_sizes_shrink_together() {
             _ => load.spread_over(&[zone]),
         });
     }
-    let simulation = with_loads(loads).await;
+    let simulation = with_loads(5, loads).await;
     is_used(&simulation, 20.0, 20.0).await;
     let before = simulation.nodes().await.len();
     for index in 0..WIDE.len() {
@@ -340,10 +369,10 @@ async fn thirty_deployments_of_all_sizes_shrink_together() {
     simulation.stop().await;
 }
 
-/// The times, counts and use of nodes of DIS-310.
+// DIS-310, KWK-184, KWK-211, KWK-212 (times and use of nodes)
 #[tokio::test(start_paused = true)]
 async fn one_deployment_grows_while_another_shrinks_and_both_stand_apart() {
-    let simulation = with_loads(vec![Load::small(500).apart()]).await;
+    let simulation = with_loads(5, vec![Load::small(500).apart()]).await;
     is_used(&simulation, 38.0, 40.0).await;
     simulation.scale("small", 250).await;
     Load::large(500).apart().create(&simulation).await;

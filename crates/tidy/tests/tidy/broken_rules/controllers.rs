@@ -7,8 +7,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-087",
         effect: "a drain takes 9 seconds at least",
         file: "crates/controllers/src/termination/pass.rs",
-        code: "SignedDuration::from_secs(5);",
-        broken: "SignedDuration::from_secs(9);",
+        code: "const DRAIN_MIN: Duration = Duration::from_secs(5);",
+        broken: "const DRAIN_MIN: Duration = Duration::from_secs(9);",
         tests: "-p kerf-controllers --test all simulation::termination",
     },
     BrokenRule {
