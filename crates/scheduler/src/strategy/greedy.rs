@@ -1,5 +1,5 @@
-//! The greedy of section 16: pods by size; each is offered to existing nodes, then to open claims by fewest pods, then to new claims by
-//! pool weight.
+//! The greedy of section 16 of `docs/behaviour/scheduling.md`: pods by size; each is offered to existing nodes, then to open claims by
+//! fewest pods, then to new claims by pool weight.
 
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::queue::PodId;

@@ -9,7 +9,7 @@ use kerf_model::pod::Pod;
 /// The strategies; `strategy/README.md` describes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Strategy {
-    /// The greedy of section 16.
+    /// The greedy of section 16 of `docs/behaviour/scheduling.md`.
     Greedy,
     /// Nodes opened by the fillings with the highest value per dollar.
     Patterns,
