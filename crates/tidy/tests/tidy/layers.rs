@@ -33,7 +33,7 @@ const PURE: [&str; 7] = [
     "decide",
     "lifecycle",
 ];
-const ACTING: [&str; 8] = [
+const ACTING: [&str; 11] = [
     "tokio",
     "kube",
     "kube-client",
@@ -42,6 +42,9 @@ const ACTING: [&str; 8] = [
     "hyper",
     "rustls",
     "tracing-subscriber",
+    "rand",
+    "getrandom",
+    "fastrand",
 ];
 
 struct Graph {
