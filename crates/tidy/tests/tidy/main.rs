@@ -16,5 +16,6 @@ mod lints;
 mod names;
 mod sections;
 mod source;
+mod statics;
 mod test_binaries;
 mod verdict;
