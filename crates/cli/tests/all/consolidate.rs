@@ -462,7 +462,7 @@ fn every_code_is_documented() {
     let mut codes = codes_in(include_str!("../../../disruption/src/blocker.rs"));
     codes.extend(codes_in(include_str!("../../../disruption/src/unconsolidatable.rs")));
     for source in [
-        include_str!("../../src/consolidate/forecast.rs"),
+        include_str!("../../../decide/src/forecast.rs"),
         include_str!("../../src/decision/unread.rs"),
         include_str!("../../../decide/src/drift_obstacles.rs"),
     ] {

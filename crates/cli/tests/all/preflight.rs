@@ -266,28 +266,6 @@ fn a_cluster_is_checked_and_takes_the_manifests() {
         message(&after, "permissions").starts_with("service account kube-system/kerf has all "),
         "{after:#}"
     );
-    // With the gate of CapacityBuffers, their permissions are asked for, too; the roles above do not have them.
-    let deployments = "/apis/apps/v1/namespaces/kube-system/deployments";
-    let (_, mut deployment) = objects
-        .iter()
-        .find(|(path, _)| *path == deployments)
-        .cloned()
-        .expect("a Deployment");
-    let containers = &mut deployment["spec"]["template"]["spec"]["containers"];
-    let variables = containers[0]["env"].as_array_mut().expect("variables");
-    variables.retain(|variable| variable["name"] != "FEATURE_GATES");
-    variables.push(json!({"name": "FEATURE_GATES", "value": "CapacityBuffer=true"}));
-    up.delete(&format!("{deployments}/kerf"));
-    up.create(&[(deployments, deployment)]);
-    let gated = report(&check());
-    assert!(
-        results(&gated, "permissions").contains(&"problem".to_owned()),
-        "{gated:#}"
-    );
-    assert!(
-        message(&gated, "permissions").contains("on capacitybuffers"),
-        "{gated:#}"
-    );
 }
 
 #[test]

@@ -66,7 +66,9 @@ fn set_status(after: &mut NodeRepairPolicy, known: &StoredPolicy, health: &Healt
     let pauses: Vec<Pause> = pauses(policy, health, now).collect();
     let cap = pauses.iter().find(|pause| matches!(pause, Pause::Cap(_)));
     match cap.or(pauses.first()) {
-        None => conditions.set_true(condition::REPAIR_ALLOWED),
+        None => {
+            conditions.set_true(condition::REPAIR_ALLOWED);
+        }
         Some(Pause::Cap(most)) => {
             let message = format!(
                 "{} of {} nodes are unhealthy, at most {most} may be",

@@ -122,16 +122,16 @@ fn a_node_does_not_use_up_what_its_own_drain_needs() {
             starts_again(node);
         }),
         ("not initialised", &|node| {
-            (node.initialized, node.lifecycle.ready) = (false, false)
+            (node.initialized, node.lifecycle.ready) = (false, false);
         }),
         ("unmanaged", &|node| {
-            (node.managed, node.lifecycle.ready) = (false, false)
+            (node.managed, node.lifecycle.ready) = (false, false);
         }),
         ("instance going", &|node| {
-            (node.lifecycle.instance_terminating, node.lifecycle.ready) = (true, false)
+            (node.lifecycle.instance_terminating, node.lifecycle.ready) = (true, false);
         }),
         ("of another pool", &|node| {
-            (node.pool, node.lifecycle.ready) = (None, false)
+            (node.pool, node.lifecycle.ready) = (None, false);
         }),
     ];
     for (what, change) in table {

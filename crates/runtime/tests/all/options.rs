@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kerf_runtime::Options;
 use kerf_runtime::logging::LogLevel;
-use kerf_runtime::options::{DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, usage};
+use kerf_runtime::options::{DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, Values, usage};
 use kerf_units::policy::{ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {

@@ -5,7 +5,6 @@
 mod annotations;
 mod api_calls;
 pub(crate) mod api_faults;
-mod api_outages;
 mod capacity_buffers;
 mod clock;
 mod concurrency;

@@ -9,9 +9,10 @@ use kerf_runtime::metrics::catalogue::NODECLAIMS_CREATED;
 use kube::client::Body;
 use serde_json::json;
 
+use crate::objects::create_in;
 use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
 use crate::simulation::emptiness::apart;
-use crate::simulation::harness::{Simulation, create_in};
+use crate::simulation::harness::Simulation;
 
 /// Numbers the requests that a test is about.
 #[derive(Clone, Default)]

@@ -87,8 +87,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "DIS-250",
         effect: "drift waits for a pool that has exactly its replicas",
         file: "crates/disruption/src/static_drift.rs",
-        code: "replicas.staying <= replicas.wanted",
-        broken: "replicas.staying < replicas.wanted",
+        code: "pool.staying <= pool.replicas",
+        broken: "pool.staying < pool.replicas",
         tests: "-p kerf-disruption",
     },
     BrokenRule {
