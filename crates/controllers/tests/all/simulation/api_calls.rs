@@ -99,8 +99,8 @@ async fn the_life_of_a_machine_takes_few_calls() {
 }
 
 /// Launch, registration, initialization and `Consolidatable` take one each; so do pod events in intervals of ten seconds, which end
-/// `Consolidatable` in the same write, `DisruptionReason`, the beginning of the drain, and its end with that of the instance.
-const STATUS_PATCHES: usize = 11;
+/// `Consolidatable` in the same write, `DisruptionReason`, and the end of the drain with that of the instance.
+const STATUS_PATCHES: usize = 9;
 /// The end of the claim asks whether its Node is gone. Writes of Nodes begin with what the cluster knows; one meets a Node that its kubelet changes.
 const NODE_READS: usize = 2;
 /// One before the instance ends; the watch check compares every 40 s.
