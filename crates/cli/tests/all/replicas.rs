@@ -88,7 +88,7 @@ fn lose_the_leader(name: &str, signal: &str) {
         ("/apis/karpenter.sh/v1/nodepools", pool),
     ]);
     // Few calls per second: the claims of the scale-out come one after the other, and none is launched before the last of them is there.
-    let first = Replica::start(&up, &["--kube-client-qps", "6", "--kube-client-burst", "6"]);
+    let first = Replica::start(&up, &["--kube-client-qps", "15", "--kube-client-burst", "15"]);
     until("the first leads", || first.says("1"));
     let second = Replica::start(&up, &[]);
     until("the second stands by", || second.says("0"));
