@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// What stands for the values beyond the bound.
 const OTHER: &str = "other";
 
-/// Remembers the first combinations of label values; all later ones are shown as [`OTHER`].
+/// Remembers the first combinations of label values; all later ones are shown as `other`.
 #[derive(Debug)]
 pub struct Capped<const LABELS: usize> {
     combinations_max: usize,
