@@ -76,7 +76,7 @@ fn replacements_in_a_static_pool_take_its_room_once() {
 }
 
 #[test]
-fn what_cannot_be_read_comes_before_what_keeps_consolidation_alone() {
+fn what_cannot_be_read_is_named_unless_the_node_cannot_go_at_all() {
     let mut cluster = Cluster::new();
     open_pool(&mut cluster);
     for node in ["a-1", "a-2"] {
@@ -103,8 +103,6 @@ fn what_cannot_be_read_comes_before_what_keeps_consolidation_alone() {
         of_node.iter().map(|obstacle| obstacle.code).collect()
     };
     let of = |node: &str| codes(forecast(&case.view(), None, &unread), node);
-    assert_eq!(of("a-1").first(), Some(&"Unreadable"));
-    assert!(of("a-1").len() > 1, "it is not cheaper either");
     assert_eq!(of("a-held"), ["NodeAnnotation", "Unreadable"]);
     assert_eq!(of("a-foreign"), ["Unmanaged"], "nothing else matters");
 }
