@@ -1,7 +1,7 @@
-//! What chaos worlds share, whatever their cloud: who makes a write, what is seen of a world, and the invariants that watch it. Other crates
-//! use this one as a dev-dependency only.
+//! The invariants of chaos worlds, independent of the cloud: the caller of each write, a view of the cluster, and the rules that must hold. Other
+//! crates use this one as a dev-dependency only.
 //!
-//! In: every write to the embedded API server, what happens to instances, and what the driver of a world says of it. Out: violations and a log.
+//! Input: every write to the embedded API server, the launches and ends of instances, and the steps of the scenario. Output: violations and a log.
 //! A world that cannot be read is a mistake in the test, so that code here may panic.
 
 mod caller;

@@ -2,7 +2,7 @@
 
 use crate::candidate_cache::SortedNodes;
 use crate::inputs::Inputs;
-use kerf_disruption::{Allowance, Bearing, Candidate, Class, Object, Obstacle, WhatIf, what_if_options};
+use kerf_disruption::{Allowance, Candidate, Class, Object, Obstacle, ObstacleKind, WhatIf, what_if_options};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
@@ -34,7 +34,7 @@ impl<'a> DriftObstacles<'a> {
             return;
         };
         // Pods that would block a node without a termination grace period do not keep it from being replaced (DIS-038, DIS-039).
-        let of_pods = |obstacle: &&mut Obstacle| obstacle.bearing == Bearing::Pods;
+        let of_pods = |obstacle: &&mut Obstacle| obstacle.kind == ObstacleKind::Pods;
         for of_pods in obstacles.iter_mut().filter(of_pods) {
             of_pods.reason = Some(DisruptionReason::Underutilized);
         }
@@ -135,13 +135,9 @@ fn of_static_pool(candidate: &Candidate, counts: Option<&StaticPool>, gate: bool
 
 /// An obstacle to replacement for drift that names one object.
 fn about(kind: &'static str, name: &Arc<str>) -> Obstacle {
-    let object = Object {
-        kind,
-        namespace: Arc::from(""),
-        name: Arc::clone(name),
-    };
+    let object = Object::cluster_wide(kind, name);
     Obstacle {
-        bearing: Bearing::Plain,
+        kind: ObstacleKind::Plain,
         code: "",
         reason: Some(DisruptionReason::Drifted),
         objects: vec![object],

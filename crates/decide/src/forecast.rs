@@ -9,11 +9,10 @@ use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
 use crate::verify::Refusals;
-use kerf_disruption::{Allowance, Bearing, Class, Command, Consolidation, Explainer, Object, Obstacle, unchecked};
+use kerf_disruption::{Allowance, Class, Command, Consolidation, Explainer, Object, Obstacle, ObstacleKind, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The commands a controller would start now, and the obstacles of the other nodes.
 #[derive(Debug)]
@@ -72,10 +71,10 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node)
     }
 }
 
-/// Adds to the obstacles of a node what cannot be read, and if nothing else keeps it, that it has to wait for others.
+/// Adds to the obstacles of a node the objects that cannot be read and may protect it. A node without any obstacle waits for other commands.
 fn complete(obstacles: &mut Vec<Obstacle>, node: &Node, unread: &dyn Fn(&Node) -> Vec<Obstacle>) {
-    if !obstacles.iter().any(|obstacle| obstacle.bearing == Bearing::LastWord) {
-        // Like others that block every voluntary disruption, before what keeps consolidation alone.
+    if !obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Final) {
+        // They block every voluntary disruption, so they come before the obstacles to consolidation alone.
         let at = obstacles.iter().position(|obstacle| obstacle.reason.is_some());
         let at = at.unwrap_or(obstacles.len());
         obstacles.splice(at..at, unread(node));
@@ -85,17 +84,13 @@ fn complete(obstacles: &mut Vec<Obstacle>, node: &Node, unread: &dyn Fn(&Node) -
     }
 }
 
-/// Nothing keeps the node but that others go first.
+/// The obstacle of a node that consolidation would take after the commands of this pass.
 fn later(node: &Node) -> Obstacle {
     Obstacle {
-        bearing: Bearing::Plain,
+        kind: ObstacleKind::Plain,
         code: "Later",
         reason: Some(DisruptionReason::Underutilized),
-        objects: vec![Object {
-            kind: "Node",
-            namespace: Arc::from(""),
-            name: Arc::clone(&node.name),
-        }],
+        objects: vec![Object::cluster_wide("Node", &node.name)],
         message: "Consolidation would take it too, but carries out one command at a time".to_owned(),
         remedy: "none: its turn comes once the nodes that go now are gone".to_owned(),
     }

@@ -41,7 +41,7 @@ pub fn validate(
     validate_with(inputs, method, command, before, memory, refusals(inputs))
 }
 
-/// The same with the plan checker that asks about plans.
+/// [`validate`] with the plan checker to use.
 fn validate_with(
     inputs: &Inputs<'_>,
     method: Method,

@@ -36,7 +36,7 @@ impl Refusals {
         })
     }
 
-    /// The same with another checker.
+    /// [`Self::new`] with the check to use.
     pub(crate) fn by(options: Options, check: PlanCheck) -> Self {
         Self {
             options,

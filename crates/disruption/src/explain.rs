@@ -41,7 +41,8 @@ impl fmt::Display for Object {
 }
 
 impl Object {
-    fn cluster_wide(kind: &'static str, name: &str) -> Self {
+    /// The cluster-scoped object of this name.
+    pub fn cluster_wide(kind: &'static str, name: &str) -> Self {
         Self {
             kind,
             namespace: Arc::from(""),
@@ -60,21 +61,21 @@ impl Object {
     }
 }
 
-/// How an obstacle bears on the others of its node.
+/// What an obstacle means for the other obstacles of its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bearing {
-    /// No other matters: the node is being disrupted already, or is not managed.
-    LastWord,
-    /// It comes from pods, which a termination grace period overrules where the node drifted (DIS-038, DIS-039).
+pub enum ObstacleKind {
+    /// The others do not matter: the node is being disrupted already, or is not managed.
+    Final,
+    /// Pods cause it. It does not count where the node drifted and has a termination grace period (DIS-038, DIS-039).
     Pods,
-    /// It is one of several.
+    /// Any other.
     Plain,
 }
 
-impl Bearing {
+impl ObstacleKind {
     const fn of(blocker: &Blocker) -> Self {
         match blocker {
-            Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting => Self::LastWord,
+            Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting => Self::Final,
             Blocker::PodAnnotation(_) | Blocker::Pdb(_) | Blocker::MultiplePdbs(_) => Self::Pods,
             Blocker::NoNode
             | Blocker::Uninitialized
@@ -91,8 +92,8 @@ impl Bearing {
 /// One obstacle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
-    /// How it bears on the others.
-    pub bearing: Bearing,
+    /// What it means for the other obstacles.
+    pub kind: ObstacleKind,
     /// A stable name for scripts: that of [`Blocker::code`] or [`Unconsolidatable::code`].
     pub code: &'static str,
     /// The kind of disruption it prevents; `None` for every voluntary one.
@@ -132,7 +133,7 @@ impl Explainer<'_> {
         let blockers: Vec<(Option<&Arc<Pod>>, Blocker)> = blockers(&moment, node).collect();
         if let Some((pod, last_word)) = blockers
             .iter()
-            .find(|(_, blocker)| Bearing::of(blocker) == Bearing::LastWord)
+            .find(|(_, blocker)| ObstacleKind::of(blocker) == ObstacleKind::Final)
         {
             return vec![blocked(node, *pod, last_word, now)];
         }
@@ -336,7 +337,7 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
         ),
     };
     Obstacle {
-        bearing: Bearing::of(blocker),
+        kind: ObstacleKind::of(blocker),
         code: blocker.code(),
         reason: None,
         objects,
@@ -452,7 +453,7 @@ fn staying(
         Unconsolidatable::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
     };
     Obstacle {
-        bearing: Bearing::Plain,
+        kind: ObstacleKind::Plain,
         code: why.code(),
         reason: Some(reason).filter(|_| !matches!(why, Unconsolidatable::InvalidBudget { .. })),
         objects: vec![object],

@@ -61,7 +61,7 @@ pub use detection::{instance_type_gone, requirements_drifted};
 pub use drift::{drift, drifted};
 pub use eligible::underutilized;
 pub use emptiness::{Revalidated, emptiness, empty, revalidate};
-pub use explain::{Bearing, Explainer, Object, Obstacle};
+pub use explain::{Explainer, Object, Obstacle, ObstacleKind};
 pub use multi::MultiNodeOutcome;
 pub use pods::{evictable, reschedulable, reschedulable_now, tolerates_disruption};
 pub use protection::{Protection, protection};

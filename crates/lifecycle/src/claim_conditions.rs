@@ -1,4 +1,4 @@
-//! What a claim's conditions `Drifted` and `Consolidatable` should be (DIS-215 to DIS-218, LIF-142 to LIF-144).
+//! The states that a claim's conditions `Drifted` and `Consolidatable` should have (DIS-215 to DIS-218, LIF-142 to LIF-144).
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use kerf_model::intern::{Interner, Sym};
 use kerf_model::requirement::Requirements;
 use kerf_units::duration::GoDuration;
 
-/// Claims younger than this are not held against the catalogue (DIS-237).
+/// Claims younger than this are not compared with the catalogue (DIS-237).
 const TYPE_CHECK_FROM: SignedDuration = SignedDuration::from_hours(1);
-/// How long a claim that passed the check against the catalogue is spared the next one (DIS-237).
+/// The least time between two comparisons of a claim with the catalogue, if it passes (DIS-237).
 const TYPE_CHECK_EVERY: Duration = Duration::from_mins(30);
 
-/// In what a claim is no longer what its pool's template asks for.
+/// How a claim differs from its pool's template.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TemplateDrift {
-    /// The hash of the template is another.
+    /// The hash of the template differs.
     Hash,
     /// The labels do not meet the requirements.
     Requirements,
 }
 
-/// In what a claim is no longer what its pool's template asks for: the hash is asked first (DIS-218). `template` holds what the template lists
-/// as requirements.
+/// How a claim differs from its pool's template, `None` if it does not. The hash is compared first (DIS-218). `template` has the requirements
+/// that the template lists.
 pub fn template_drift(
     hash_differs: bool,
     labels: &[(Sym, Sym)],
@@ -36,13 +36,13 @@ pub fn template_drift(
     requirements_drifted(labels, template, interner).then_some(TemplateDrift::Requirements)
 }
 
-/// Whether a claim is checked against the catalogue now (DIS-237). `passed` is how long ago it passed the last check.
+/// Whether a claim is compared with the catalogue now (DIS-237). `passed` is the time since it passed the last comparison.
 pub fn type_check_is_due(created: Option<Timestamp>, passed: Option<Duration>, now: Timestamp) -> bool {
     let is_old = created.is_some_and(|created| now.duration_since(created) > TYPE_CHECK_FROM);
     is_old && passed.is_none_or(|passed| passed >= TYPE_CHECK_EVERY)
 }
 
-/// What the consolidatable condition should be, and when to look again.
+/// The state that the consolidatable condition should have, and when to compute it again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consolidatable {
     /// The pool is static: not touched (LIF-144).
@@ -51,7 +51,7 @@ pub enum Consolidatable {
     Disabled,
     /// Removed: the claim is not initialized.
     Uninitialized,
-    /// Removed until then: something happened on the node too recently.
+    /// Removed until this time, at which `consolidateAfter` has passed since the last event on the node.
     NotBefore(Timestamp),
     /// True.
     Yes,
@@ -70,7 +70,7 @@ pub struct ConsolidatableFacts {
     pub last_pod_event: Option<Timestamp>,
 }
 
-/// Whether consolidation may look at a claim (LIF-142, DIS-121).
+/// Whether consolidation may choose a claim (LIF-142, DIS-121).
 pub fn consolidatable(facts: &ConsolidatableFacts, now: Timestamp) -> Consolidatable {
     if facts.is_static {
         return Consolidatable::Untouched;

@@ -80,10 +80,10 @@ pub async fn serve_apart(sites: Vec<(TcpListener, Router)>, shutdown: &Cancellat
     let sites = sites?;
     let (ended, outcome) = oneshot::channel();
     let token = shutdown.child_token();
-    // The thread ends also if nobody waits for it any more.
+    // The thread ends also if this future is dropped.
     let _guard = token.clone().drop_guard();
     let work = move || {
-        // Whoever waited is gone if this cannot be sent.
+        // Sending fails only if the task that waits was dropped.
         let _ = ended.send(serve_all(sites, &token));
     };
     std::thread::Builder::new().name("listeners".to_owned()).spawn(work)?;

@@ -2,7 +2,7 @@
 
 use crate::manifests::{ProtectedNodes, Unread};
 use jiff::Timestamp;
-use kerf_disruption::{Bearing, Object, Obstacle, evictable};
+use kerf_disruption::{Object, Obstacle, ObstacleKind, evictable};
 use kerf_model::node::Node;
 
 impl Unread {
@@ -33,7 +33,7 @@ impl Unread {
             namespace => format!("{namespace}/{name}"),
         };
         Obstacle {
-            bearing: Bearing::Plain,
+            kind: ObstacleKind::Plain,
             code: "Unreadable",
             reason: None,
             objects: vec![Object {

@@ -14,7 +14,7 @@ use kerf_state::lean::LeanNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What node auto-repair looks at, apart from the snapshot.
+/// The objects that node auto-repair depends on, apart from the snapshot.
 pub(super) struct RepairFacts {
     nodes: Vec<LeanNode>,
     /// By provider id.
@@ -111,12 +111,10 @@ impl RepairFacts {
         };
         let (pool, id) = (pool_of(claim), node.spec.provider_id.as_str());
         let is_readable = |pool: &str| !self.unread_pools.iter().any(|unread| unread == pool);
-        let limits = || DrainLimits {
-            protected_by: carrier(Some(&node.metadata), Some(&claim.metadata)),
-            budget: match claim.metadata.deletion_timestamp {
-                Some(_) => DrainBudget::Open,
-                None => DrainBudget::of(pool, id, snapshot, is_readable, now),
-            },
+        let limits = || {
+            let protected_by = carrier(Some(&node.metadata), Some(&claim.metadata));
+            let budget = || DrainBudget::of(pool, id, snapshot, is_readable, now);
+            DrainLimits::of(protected_by, claim.metadata.deletion_timestamp.is_some(), budget)
         };
         decide(finding, pool, &fleet, &limits, self.unread_policy.as_deref(), now).err()
     }

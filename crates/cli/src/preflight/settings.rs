@@ -1,4 +1,4 @@
-//! What the Deployments set that other checks ask about.
+//! The settings of controller Deployments that other checks depend on.
 
 use super::facts::{Facts, containers};
 use super::options::literals;

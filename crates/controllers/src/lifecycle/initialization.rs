@@ -76,16 +76,16 @@ pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>, known: &St
     unregistered_resource(claim, node).map(Gate::Resource)
 }
 
-/// How long a Node may be ready before the claim says which of the taints that the cluster removes by itself it still has.
+/// The time from the readiness of a Node after which a claim reports a taint that the cluster removes by itself (LIF-039, deviation).
 const EPHEMERAL_TAINT_GRACE: SignedDuration = SignedDuration::from_secs(5);
 
-/// How long until a closed gate is worth a write: the cluster removes its own taints within moments of a Node's readiness, and the Node's next
-/// change reconciles the claim. `None` to write it now.
+/// The time until a closed gate is written, `None` for now. The cluster removes its own taints within moments of a Node's readiness, and the
+/// Node's next change reconciles the claim.
 pub(crate) fn quiet_for(gate: &Gate, node: Option<&LeanNode>, now: Timestamp) -> Option<Duration> {
     let Gate::EphemeralTaint(_) = gate else { return None };
     let since = ready_condition(node?)?.last_transition_time.as_ref()?.0;
     let ready_for = now.duration_since(since);
-    // A time in the future says nothing.
+    // A time in the future is not used.
     let left = (!ready_for.is_negative()).then(|| EPHEMERAL_TAINT_GRACE.checked_sub(ready_for))??;
     Duration::try_from(left).ok().filter(|left| !left.is_zero())
 }

@@ -88,7 +88,7 @@ impl Repair {
             return Ok(Some(block));
         }
         if finding.rule.action() == Action::Replace {
-            self.hurry(claim).await?;
+            self.set_drain_deadline(claim).await?;
         }
         self.end(node, claim, finding).await?;
         Ok(None)
@@ -99,9 +99,7 @@ impl Repair {
         let cluster = &self.context.cluster;
         let known = cluster.node(node.metadata.name.as_deref().unwrap_or_default());
         let known_claim = cluster.claim(claim_facts::name(claim));
-        let budget = if claim_facts::is_deleting(claim) {
-            DrainBudget::Open
-        } else {
+        let budget = || {
             cluster.expire(now);
             let is_readable = |pool: &str| {
                 let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == pool;
@@ -109,17 +107,15 @@ impl Repair {
             };
             DrainBudget::of(pool, &node.spec.provider_id, &cluster.snapshot(now), is_readable, now)
         };
-        DrainLimits {
-            protected_by: carrier(
-                known.as_ref().map(|node| &node.metadata),
-                known_claim.as_ref().map(|claim| &claim.metadata),
-            ),
-            budget,
-        }
+        let protected_by = carrier(
+            known.as_ref().map(|node| &node.metadata),
+            known_claim.as_ref().map(|claim| &claim.metadata),
+        );
+        DrainLimits::of(protected_by, claim_facts::is_deleting(claim), budget)
     }
 
     /// Sets a drain deadline of now, whatever the termination grace period of the claim (LIF-153).
-    async fn hurry(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
+    async fn set_drain_deadline(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
         let now = self.context.now();
         let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
         if !over {

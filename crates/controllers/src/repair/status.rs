@@ -62,7 +62,7 @@ fn set_status(after: &mut NodeRepairPolicy, known: &StoredPolicy, health: &Healt
         return;
     }
     conditions.set_true(VALIDATION_SUCCEEDED);
-    // Too many unhealthy nodes are the worse news.
+    // Too many unhealthy nodes are reported rather than a closed window.
     let pauses: Vec<Pause> = pauses(policy, health, now).collect();
     let cap = pauses.iter().find(|pause| matches!(pause, Pause::Cap(_)));
     match cap.or(pauses.first()) {

@@ -227,8 +227,8 @@ impl Reported for EC2NodeClass {
     }
 }
 
-/// So many pairs of type and reason of a kind's conditions are told apart in the families that keep their series. Kubernetes, cloud providers
-/// and node-problem-detector write a few dozen; an agent may write any text.
+/// The largest number of pairs of type and reason of a kind's conditions that get series of their own in counters and histograms, whose series
+/// are never removed. Kubernetes, cloud providers and node-problem-detector write a few dozen; an agent may write any text.
 const CONDITION_TEXTS_MAX: usize = 200;
 
 /// `operatorpkg.<kind>.status`.

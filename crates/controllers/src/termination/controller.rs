@@ -29,8 +29,8 @@ pub(crate) struct Termination {
     work: WorkLoop<String>,
     /// Uids of Nodes whose finalizer was removed and that may still be in the cache.
     released: Mutex<BTreeSet<String>>,
-    /// When this process first looked at the pods of a Node that was tainted, by the Node's uid.
-    first_looks: Mutex<BTreeMap<String, Instant>>,
+    /// The time at which this process began to drain each tainted Node, by the Node's uid.
+    drains_began: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Termination {
@@ -45,7 +45,7 @@ impl Termination {
                 .for_kind::<Node>()
                 .workers(workers),
             released: Mutex::default(),
-            first_looks: Mutex::default(),
+            drains_began: Mutex::default(),
         })
     }
 
@@ -74,14 +74,14 @@ impl Termination {
         self.released().remove(node.metadata.uid.as_deref().unwrap_or_default());
     }
 
-    /// For how long this process has looked at the pods of a Node that has the taint (LIF-087). The first call begins it.
+    /// The time since this process began to drain a tainted Node (LIF-087), zero at the first call.
     pub(super) fn tainted_for(&self, node: &LeanNode) -> Duration {
         let uid = node.metadata.uid.clone().unwrap_or_default();
-        self.first_looks().entry(uid).or_insert_with(Instant::now).elapsed()
+        self.drains_began().entry(uid).or_insert_with(Instant::now).elapsed()
     }
 
-    fn first_looks(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.first_looks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn drains_began(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.drains_began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn released(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -102,7 +102,7 @@ impl Reconciler for Termination {
             && let Some(node) = node.last()
         {
             self.forget_released(node);
-            self.first_looks()
+            self.drains_began()
                 .remove(node.metadata.uid.as_deref().unwrap_or_default());
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, commands, drifted, open_pool, texts};
 use kerf_decide::{Forecast, Memory, Method, forecast};
-use kerf_disruption::{Bearing, Obstacle};
+use kerf_disruption::{Obstacle, ObstacleKind};
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
 use kerf_testkit::disruption::{Cluster, budget, sized};
@@ -88,7 +88,7 @@ fn what_cannot_be_read_is_named_unless_the_node_cannot_go_at_all() {
     let case = Case::of(cluster);
     let unread = |node: &kerf_model::node::Node| {
         vec![Obstacle {
-            bearing: Bearing::Plain,
+            kind: ObstacleKind::Plain,
             code: "Unreadable",
             reason: None,
             objects: Vec::new(),

@@ -150,6 +150,14 @@ pub struct DrainLimits {
 }
 
 impl DrainLimits {
+    /// The limits of a drain. `budget` is asked only while the claim of the node is not being deleted.
+    pub fn of(protected_by: Option<Carrier>, is_deleting: bool, budget: impl FnOnce() -> DrainBudget) -> Self {
+        Self {
+            protected_by,
+            budget: if is_deleting { DrainBudget::Open } else { budget() },
+        }
+    }
+
     /// What says that the node stays.
     fn reason(self) -> Option<Reason> {
         let annotation = self.protected_by.map(Reason::Annotation);

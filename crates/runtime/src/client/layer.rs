@@ -213,7 +213,7 @@ impl ApiLayers {
             if let Some(limiter) = &self.limiter {
                 limiter.acquire().await;
             }
-            // Whether a watch is alive, and a list that is streamed as one, is for its reader to judge.
+            // Silence is normal on a watch, streamed lists included; its reader has limits of its own.
             let is_limited = !is_watch(&request);
             let began = Instant::now();
             let answer = service.clone().oneshot(request);

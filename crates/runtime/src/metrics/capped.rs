@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// What stands for the values beyond the bound.
+/// The value shown for all combinations beyond the bound.
 const OTHER: &str = "other";
 
-/// Remembers the first combinations of label values; all later ones are shown as `other`.
+/// Shows the first combinations of label values as they are, and all later ones as `other`.
 #[derive(Debug)]
 pub struct Capped<const LABELS: usize> {
     combinations_max: usize,
@@ -15,7 +15,7 @@ pub struct Capped<const LABELS: usize> {
 }
 
 impl<const LABELS: usize> Capped<LABELS> {
-    /// Shows so many combinations.
+    /// At most `combinations_max` combinations are shown as they are.
     pub fn new(combinations_max: usize) -> Self {
         Self {
             combinations_max,
@@ -23,7 +23,7 @@ impl<const LABELS: usize> Capped<LABELS> {
         }
     }
 
-    /// The values to show for these.
+    /// The label values to use for these.
     pub fn show<'a>(&self, values: [&'a str; LABELS]) -> [&'a str; LABELS] {
         let key = values.map(Box::from);
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
