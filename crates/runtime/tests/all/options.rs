@@ -343,9 +343,9 @@ fn all_mistakes_are_reported_at_once() {
         "parsing flags, invalid value \"many\" for flag -metrics-port: parse error; \
          parsing flags, flag provided but not defined: -frobnicate; \
          parsing flags, flag provided but not defined: -metrics-prot; did you mean --metrics-port?; \
+         validating cli flags / env vars, invalid LOG_LEVEL \"loud\"; \
          validating cli flags / env vars, invalid MIN_VALUES_POLICY \"Loose\"; \
-         parsing feature gates, malformed pair \"NodeRepair\", expect Name=true or Name=false; \
-         validating cli flags / env vars, invalid LOG_LEVEL \"loud\""
+         parsing feature gates, malformed pair \"NodeRepair\", expect Name=true or Name=false"
     );
 }
 

@@ -135,10 +135,9 @@ async fn the_life_of_five_hundred_pods_takes_few_calls() {
     let of_claims: Vec<&String> = conflicts.iter().filter(of_claims).collect();
     assert_eq!(of_claims, [""; 0], "no write of Kerf meets another one of it");
     let patches = calls.of("PATCH nodeclaims/status");
-    assert!(
-        patches <= STATUS_PATCHES * claims,
-        "{patches} for {claims} claims: {all:?}"
-    );
+    // Pods leave most nodes twice; each time ends `Consolidatable`, which comes back later.
+    let most = (STATUS_PATCHES + 2) * claims;
+    assert!(patches <= most, "{patches} for {claims} claims: {all:?}");
     let patches = calls.of("PATCH nodeclaims");
     assert!(patches <= 2 * claims, "{patches} for {claims} claims: {all:?}");
     assert!(calls.of("DELETE nodeclaims") <= claims, "{all:?}");
