@@ -4,6 +4,10 @@ use crate::errors::{ApiError, NO_ANSWER, TIMEOUT, classify};
 
 /// Marks the part of a message that is different in each answer.
 const ENCODED: &str = "Encoded authorization failure message";
+/// Begins the part of a message of IAM that names what the call was about: a name that may be another one at each try.
+const RESOURCE: &str = " on resource: ";
+/// What follows the resource: why the call is denied.
+const DENIED_BECAUSE: [&str; 2] = [" because ", " with an explicit deny"];
 
 const EXPIRED: &str =
     "renew the session token, or use EKS Pod Identity or IAM roles for service accounts, which renew it";
@@ -88,19 +92,35 @@ pub fn advice(error: &ApiError) -> Option<&'static str> {
     found.map(|(_, advice)| *advice)
 }
 
-/// An error as a condition or the line at start shows it: AWS's code, its message, and what to do. The message of a call that was denied is
-/// another one each time, so that a condition with it would change for ever: what it means stands for it.
+/// An error as a condition or the line at start shows it: AWS's code, its message, and what to do. The same cause has the same words each
+/// time, because a condition with other words would change at every retry. So what a denied call means stands for its message, the resource
+/// of the call is left out, and of a clock that is wrong only the remedy is said: the message has the time.
 pub fn explain(error: &ApiError) -> String {
+    let advice = advice(error);
+    if advice == Some(CLOCK) {
+        return format!("{}: {CLOCK}", error.code);
+    }
     let message = if error.is_unauthorized() || error.message.contains(ENCODED) {
-        classify(&error.to_string()).message
+        classify(&error.to_string()).message.to_owned()
     } else {
-        error.message.as_str()
+        without_resource(error)
     };
     let message = message.trim_end_matches('.');
-    match advice(error) {
+    match advice {
         Some(advice) => format!("{}: {message}; {advice}", error.code),
         None => format!("{}: {message}", error.code),
     }
+}
+
+/// The message without the resource that a denied call names.
+fn without_resource(error: &ApiError) -> String {
+    let cut = error.message.split_once(RESOURCE).filter(|_| error.is_access_denied());
+    let Some((before, after)) = cut else {
+        return error.message.clone();
+    };
+    let because = DENIED_BECAUSE.iter().filter_map(|word| after.find(word)).min();
+    let because = because.and_then(|at| after.get(at..)).unwrap_or_default();
+    format!("{before}{because}")
 }
 
 /// AWS's code as the reason of a condition, which has letters and digits only.

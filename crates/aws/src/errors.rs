@@ -88,6 +88,11 @@ impl ApiError {
         self.code == "UnauthorizedOperation"
     }
 
+    /// Whether a permission is missing, as every service but EC2 says it.
+    pub fn is_access_denied(&self) -> bool {
+        matches!(self.code.as_str(), "AccessDenied" | "AccessDeniedException")
+    }
+
     /// Whether too many requests were made.
     pub fn is_rate_limited(&self) -> bool {
         self.code == "RequestLimitExceeded"

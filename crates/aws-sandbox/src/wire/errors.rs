@@ -1,5 +1,6 @@
 //! Errors as each protocol writes them.
 
+use super::params::Params;
 use super::request::{Service, WireAnswer};
 use super::xml::Xml;
 use crate::account::Refusal;
@@ -106,8 +107,8 @@ pub(super) fn expired(service: Service) -> Refusal {
     }
 }
 
-/// The error of a caller without permission.
-pub(super) fn denied(service: Service, action: &str) -> Refusal {
+/// The error of a caller without permission. IAM names what the call is about.
+pub(super) fn denied(service: Service, action: &str, body: &[u8]) -> Refusal {
     let name = service.name();
     match service {
         Service::Ec2 => {
@@ -117,7 +118,12 @@ pub(super) fn denied(service: Service, action: &str) -> Refusal {
             Refusal::new("UnauthorizedOperation", message).with_status(403)
         }
         Service::Iam => {
-            let message = format!("User is not authorized to perform: {name}:{action}");
+            let params = Params::read(body);
+            let resource = params.text("InstanceProfileName").unwrap_or("*");
+            let message = format!(
+                "User is not authorized to perform: {name}:{action} on resource: instance profile {resource} because no identity-based \
+                 policy allows the {name}:{action} action"
+            );
             Refusal::new("AccessDenied", message).with_status(403)
         }
         _ => Refusal::new(

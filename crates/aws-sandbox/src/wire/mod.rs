@@ -150,7 +150,7 @@ fn check(
         account.admit(action, now)?;
     }
     if account.denied.contains(&format!("{}:{action}", service.name())) {
-        return Err(errors::denied(service, action));
+        return Err(errors::denied(service, action, request.body));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use kerf_sandbox::CapturedLog;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A class and a pool of another team. They are as they should be.
@@ -313,6 +314,42 @@ async fn a_role_that_may_not_be_passed_is_named() {
         })
         .await;
     assert!(cluster.claims().await.is_empty());
+    cluster.stop().await;
+}
+
+// AWS-087
+#[tokio::test(start_paused = true)]
+async fn a_profile_that_may_not_be_made_is_said_once() {
+    let cluster = cluster(|account| {
+        account.denied.insert("iam:CreateInstanceProfile".to_owned());
+    })
+    .await;
+    cluster.apply(GETTING_STARTED).await;
+    cluster
+        .until("the class says why", 5, async |cluster| {
+            let class = cluster.class().await;
+            let profile = find(&class.status.conditions, "InstanceProfileReady").cloned();
+            profile.is_some_and(|one| {
+                one.reason.as_deref() == Some("AccessDenied") && one.message().contains("kerf manifests --iam")
+            })
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = cluster.class().await.metadata.resource_version;
+    cluster.aws.with(|account, _| account.take_calls());
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let calls = cluster.aws.with(|account, _| account.take_calls());
+    let names: BTreeSet<_> = calls
+        .iter()
+        .filter(|call| call.action == "CreateInstanceProfile")
+        .map(|call| call.parameters["InstanceProfileName"].clone())
+        .collect();
+    assert!(names.len() > 1, "each try has another name: {names:?}");
+    assert_eq!(
+        cluster.class().await.metadata.resource_version,
+        before,
+        "nothing is written"
+    );
     cluster.stop().await;
 }
 

@@ -272,6 +272,7 @@ fn errors_of_access_say_what_to_do() {
     assert_eq!(explain(&ApiError::new("Odd", "Something.")), "Odd: Something");
 }
 
+// AWS-087
 #[test]
 fn a_denied_call_is_explained_in_the_same_words_each_time() {
     let denied = |secret: &str| {
@@ -279,6 +280,40 @@ fn a_denied_call_is_explained_in_the_same_words_each_time() {
         explain(&ApiError::new("UnauthorizedOperation", &text))
     };
     assert_eq!(denied("abc"), denied("def"));
+    // Each try names a new profile.
+    for (code, because) in [
+        (
+            "AccessDenied",
+            " because no identity-based policy allows the iam:CreateInstanceProfile action",
+        ),
+        ("AccessDenied", " with an explicit deny in a service control policy"),
+        ("AccessDeniedException", ""),
+    ] {
+        let denied = |resource: &str| {
+            let user = "User: arn:aws:sts::111122223333:assumed-role/kerf/pod is not authorized to perform";
+            let text = format!("{user}: iam:CreateInstanceProfile on resource: {resource}{because}");
+            explain(&ApiError::new(code, &text))
+        };
+        let first = denied("arn:aws:iam::111122223333:instance-profile/karpenter/us-east-1/kerf_123");
+        assert_eq!(first, denied("instance profile kerf_456"));
+        let kept = ["iam:CreateInstanceProfile", because, "kerf manifests --iam"];
+        assert!(kept.iter().all(|part| first.contains(part)), "{first}");
+    }
+    // The message has the time.
+    for (code, text) in [
+        ("RequestExpired", "Request has expired. Timestamp date is TIME"),
+        (
+            "SignatureDoesNotMatch",
+            "Signature expired: TIME is now earlier than TIME",
+        ),
+        (
+            "InvalidSignatureException",
+            "Signature not yet current: TIME is still later than TIME",
+        ),
+    ] {
+        let at = |time: &str| explain(&ApiError::new(code, &text.replace("TIME", time)));
+        assert_eq!(at("20260101T000000Z"), at("20260101T000100Z"));
+    }
     let code = |code: &str| condition_reason(&ApiError::new(code, ""));
     assert_eq!(code("InvalidGroup.NotFound"), "InvalidGroupNotFound");
     assert_eq!(code("503"), "Error503");
