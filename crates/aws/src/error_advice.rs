@@ -20,7 +20,7 @@ const NAMES: &str = "check AWS_REGION and DNS";
 const ROUTE: &str = "check the route to AWS: NAT gateway or VPC endpoints, proxy, security groups, DNS";
 
 /// Advice by code of the error.
-const BY_CODE: [(&str, &str); 24] = [
+const BY_CODE: [(&str, &str); 25] = [
     ("ExpiredToken", EXPIRED),
     ("ExpiredTokenException", EXPIRED),
     ("RequestExpired", CLOCK),
@@ -50,6 +50,7 @@ const BY_CODE: [(&str, &str); 24] = [
         "InvalidSnapshot.NotFound",
         "correct snapshotID in spec.blockDeviceMappings",
     ),
+    ("InvalidBlockDeviceMapping", "correct spec.blockDeviceMappings"),
     ("InvalidPlacementGroup.Unknown", "correct spec.placementGroupSelector"),
     ("InvalidUserData.Malformed", "correct spec.userData"),
     (
@@ -81,6 +82,9 @@ pub fn advice(error: &ApiError) -> Option<&'static str> {
     }
     if error.is_role_not_found() {
         return Some("create the role, or correct spec.role");
+    }
+    if error.is_user_data_too_large() {
+        return Some("shorten spec.userData");
     }
     if error.is_profile_not_visible() {
         return Some("create the instance profile, or correct spec.instanceProfile");

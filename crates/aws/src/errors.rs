@@ -41,13 +41,14 @@ const UNFULFILLABLE: [&str; 8] = [
     "ReservationCapacityExceeded",
 ];
 /// Codes of launches that cannot succeed with the class as it is.
-const REFUSED_CLASS: [&str; 8] = [
+const REFUSED_CLASS: [&str; 9] = [
     "InvalidAMIID.NotFound",
     "InvalidAMIID.Malformed",
     "InvalidAMIID.Unavailable",
     "InvalidGroup.NotFound",
     "InvalidSubnetID.NotFound",
     "InvalidSnapshot.NotFound",
+    "InvalidBlockDeviceMapping",
     "InvalidPlacementGroup.Unknown",
     "InvalidKMSKey.InvalidState",
 ];

@@ -148,7 +148,9 @@ impl Account {
 
     fn check_profile(&self, data: &LaunchData, now: Timestamp) -> Answer<()> {
         let Some(name) = &data.profile else { return Ok(()) };
-        if self.denied.contains(PASS_ROLE) {
+        let role = self.profiles.get(name).and_then(|profile| profile.role.as_deref());
+        let of_role = role.map(|role| format!("{PASS_ROLE}:{role}"));
+        if self.denied.contains(PASS_ROLE) || of_role.is_some_and(|one| self.denied.contains(&one)) {
             let message = format!(
                 "You are not authorized to perform this operation. User is not authorized to perform: {PASS_ROLE} because no identity-based policy \
                  allows the {PASS_ROLE} action"

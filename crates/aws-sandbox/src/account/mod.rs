@@ -129,7 +129,7 @@ pub struct Account {
     pub pools: Pools,
     /// How many calls EC2 takes.
     pub throttle: Throttle,
-    /// Actions that the caller may not do, as in IAM: `ec2:CreateFleet`.
+    /// Actions that the caller may not do, as in IAM: `ec2:CreateFleet`; `iam:PassRole:NAME` is about one role.
     pub denied: BTreeSet<String>,
     /// How long things take.
     pub delays: Delays,

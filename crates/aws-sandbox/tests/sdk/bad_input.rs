@@ -74,7 +74,10 @@ const ALIAS: &str = "    - alias: al2023@latest";
 const GROUPS: &str = "  securityGroupSelectorTerms:\n    - tags:\n        karpenter.sh/discovery: kerf";
 const ROLE: &str = "  role: KarpenterNodeRole-kerf\n";
 
-const REFUSED: [Refused; 10] = [
+/// Stands for more user data than EC2 takes.
+const OVERSIZED: &str = "OVERSIZED";
+
+const REFUSED: [Refused; 12] = [
     Refused {
         what: "an image that does not exist",
         replace: (ALIAS, "    - id: ami-0abc"),
@@ -148,7 +151,26 @@ const REFUSED: [Refused; 10] = [
         add: "",
         condition: "SubnetsReady",
         reason: "SubnetsNotFound",
-        says: &["SubnetSelector did not match any Subnets"],
+        says: &[
+            "SubnetSelector did not match any Subnets in us-east-1",
+            "correct spec.subnetSelectorTerms",
+        ],
+    },
+    Refused {
+        what: "security groups that do not exist",
+        replace: (GROUPS, "  securityGroupSelectorTerms:\n    - tags: {team: nobody}"),
+        add: "",
+        condition: "SecurityGroupsReady",
+        reason: "SecurityGroupsNotFound",
+        says: &["in us-east-1", "correct spec.securityGroupSelectorTerms"],
+    },
+    Refused {
+        what: "more user data than EC2 takes",
+        replace: (ALIAS, ALIAS),
+        add: "  userData: |\n    #!/bin/bash\n    # OVERSIZED",
+        condition: "ValidationSucceeded",
+        reason: "UserDataSizeLimitExceeded",
+        says: &["InvalidUserData.Malformed", "16384 bytes", "shorten spec.userData"],
     },
     Refused {
         what: "a placement group that does not exist",
@@ -241,6 +263,7 @@ async fn a_class_that_ec2_refuses_says_why_and_others_go_on() {
         let cluster = cluster(things_of_others).await;
         let (from, to) = refused.replace;
         let spec = format!("spec:\n{}", refused.add);
+        let spec = spec.replace(OVERSIZED, &"x".repeat(16_384));
         let text = GETTING_STARTED.replacen(from, to, 1).replacen("spec:", &spec, 1);
         cluster.apply(&text).await;
         cluster.apply(OTHER_TEAM).await;
@@ -299,21 +322,29 @@ async fn a_running_class_that_becomes_refused_stops_launching_until_it_is_mended
     }
 }
 
+// AWS-078, AWS-414
 #[tokio::test(start_paused = true)]
-async fn a_role_that_may_not_be_passed_is_named() {
+async fn a_role_that_may_not_be_passed_is_named_and_others_go_on() {
     let cluster = cluster(|account| {
-        account.denied.insert("iam:PassRole".to_owned());
+        account.roles.insert("admin".to_owned());
+        account.denied.insert("iam:PassRole:admin".to_owned());
     })
     .await;
-    cluster.apply(GETTING_STARTED).await;
-    cluster
-        .until("validation fails", 5, async |cluster| {
-            let class = cluster.class().await;
-            let found = find(&class.status.conditions, "ValidationSucceeded");
-            found.is_some_and(|one| one.is_false() && one.message().contains("UnauthorizedOperation"))
-        })
-        .await;
-    assert!(cluster.claims().await.is_empty());
+    let refused = Refused {
+        what: "a role that may not be passed",
+        replace: (ROLE, "  role: admin\n"),
+        add: "",
+        condition: "ValidationSucceeded",
+        reason: "RunInstancesAuthCheckFailed",
+        says: &["UnauthorizedOperation", "iam:PassRole", "kerf manifests --iam"],
+    };
+    let (from, to) = refused.replace;
+    cluster.apply(&GETTING_STARTED.replacen(from, to, 1)).await;
+    cluster.apply(OTHER_TEAM).await;
+    is_refused(&cluster, &refused).await;
+    let class = cluster.class().await;
+    let said = find(&class.status.conditions, refused.condition).unwrap().message();
+    assert!(said.ends_with("because no identity-based policy allows it"), "{said}");
     cluster.stop().await;
 }
 

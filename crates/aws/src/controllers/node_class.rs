@@ -197,12 +197,18 @@ impl NodeClassController {
         }
     }
 
+    /// The message of a selector that found nothing.
+    fn nothing(&self, what: &str, field: &str) -> String {
+        format!("{what} in {}; correct {field}", self.cloud.cluster.region)
+    }
+
     async fn find_group(&self, class: &EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
         let kind = ConditionType::PlacementGroup;
         match self.cloud.groups.get(class).await {
             Ok(found) => {
                 let is_ready = found.is_some() || class.spec.placement_group_selector.is_none();
-                Some(judged(kind, usize::from(is_ready), "Placement group not found", pass))
+                let missing = self.nothing("Placement group not found", "spec.placementGroupSelector");
+                Some(judged(kind, usize::from(is_ready), &missing, pass))
             }
             Err(error) => {
                 pass.fail(kind, &error);
@@ -216,12 +222,8 @@ impl NodeClassController {
         match self.cloud.subnets.list(class).await {
             Ok(found) => {
                 class.status.subnets = status_subnets(&found);
-                Some(judged(
-                    kind,
-                    found.len(),
-                    "SubnetSelector did not match any Subnets",
-                    pass,
-                ))
+                let missing = self.nothing("SubnetSelector did not match any Subnets", "spec.subnetSelectorTerms");
+                Some(judged(kind, found.len(), &missing, pass))
             }
             Err(error) => {
                 pass.fail_call(kind, &error);
@@ -236,12 +238,11 @@ impl NodeClassController {
             Ok(found) => {
                 let count = found.len();
                 class.status.security_groups = found;
-                Some(judged(
-                    kind,
-                    count,
+                let missing = self.nothing(
                     "SecurityGroupSelector did not match any SecurityGroups",
-                    pass,
-                ))
+                    "spec.securityGroupSelectorTerms",
+                );
+                Some(judged(kind, count, &missing, pass))
             }
             Err(error) => {
                 pass.fail_call(kind, &error);

@@ -184,7 +184,7 @@ impl Validation {
         if error.server_fault {
             return Some(ValidationFinding::retry());
         }
-        let message = "Failed to detect the cluster CIDR";
+        let message = format!("Failed to detect the cluster CIDR: {}", explain(&error));
         Some(ValidationFinding {
             error: Some(format!("failed to detect the cluster CIDR, {error}")),
             again_after: None,

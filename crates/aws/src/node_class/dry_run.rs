@@ -70,13 +70,18 @@ pub fn dry_run_outcome(step: DryRunStep, error: Option<&ApiError>) -> Validation
         let message = classify(&error.to_string()).message;
         return ValidationOutcome::Failed {
             reason: step.denied_reason(),
-            message: format!("{} is denied ({}): {message}", step.call(), error.code),
+            // Log parsers rely on the end (AWS-414).
+            message: format!(
+                "{} is denied ({}; allow it, and iam:PassRole on the node role: kerf manifests --iam): {message}",
+                step.call(),
+                error.code
+            ),
         };
     }
     if error.is_user_data_too_large() {
         return ValidationOutcome::Failed {
             reason: "UserDataSizeLimitExceeded",
-            message: classify(&error.to_string()).message.to_owned(),
+            message: explain(error),
         };
     }
     if error.is_refused_class() {

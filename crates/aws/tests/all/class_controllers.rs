@@ -179,6 +179,19 @@ async fn only_al2023_asks_for_the_addresses_of_services() {
     assert!(controller.reconcile("nodes").await.is_err());
     let failed = (NO, "ClusterCIDRResolutionFailed".to_owned());
     assert_eq!(condition(&get(&world).await, "ValidationSucceeded"), failed);
+    let class = get(&world).await;
+    let said = class
+        .status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "ValidationSucceeded")
+        .unwrap();
+    let parts = ["the cluster CIDR: AccessDeniedException: no; ", "kerf manifests --iam"];
+    assert!(
+        parts.iter().all(|part| said.message().contains(part)),
+        "{}",
+        said.message()
+    );
     controller.reconcile("nodes").await.unwrap();
     assert_eq!(condition(&get(&world).await, "ValidationSucceeded").0, YES);
     assert_eq!(world.aws.count("DescribeCluster"), 3);

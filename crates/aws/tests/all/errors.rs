@@ -260,6 +260,11 @@ fn errors_of_access_say_what_to_do() {
             "The image id '[ami-1]' does not exist",
             "spec.amiSelectorTerms",
         ),
+        (
+            "InvalidBlockDeviceMapping",
+            "Volume of size 1GB is smaller than snapshot 'snap-1', expect size >= 20GB",
+            "spec.blockDeviceMappings",
+        ),
     ] {
         let error = ApiError::new(code, message);
         let text = explain(&error);
@@ -269,6 +274,12 @@ fn errors_of_access_say_what_to_do() {
             "{text}"
         );
     }
+    let large = ApiError::new("InvalidUserData.Malformed", "User data is limited to 16384 bytes");
+    assert!(
+        explain(&large).ends_with("; shorten spec.userData"),
+        "{}",
+        explain(&large)
+    );
     assert_eq!(explain(&ApiError::new("Odd", "Something.")), "Odd: Something");
 }
 
@@ -323,6 +334,7 @@ fn a_denied_call_is_explained_in_the_same_words_each_time() {
 fn what_one_type_or_moment_may_cause_refuses_no_class() {
     let refused = |code: &str, message: &str| ApiError::new(code, message).is_refused_class();
     assert!(refused("InvalidGroup.NotFound", "") && refused("InvalidAMIID.NotFound", ""));
+    assert!(refused("InvalidBlockDeviceMapping", ""));
     assert!(refused(
         "InvalidParameter",
         "sg-1 and subnet-1 belong to different networks."
