@@ -4,6 +4,7 @@ use crate::faults::{AwsFaults, CallFault};
 use crate::sandbox::AwsSandbox;
 use crate::wire::{self, Attempt, Reply, WireAnswer, WireRequest};
 use aws_credential_types::Credentials;
+use aws_credential_types::provider::ProvideCredentials;
 use aws_smithy_async::time::TimeSource;
 use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
@@ -23,12 +24,23 @@ const SESSION_TOKEN: &str = "sandbox-session-token";
 
 /// The services of an account on the real SDK. `faults` may be one for several connections.
 pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults, metrics: &Metrics) -> Result<Connection, ConnectError> {
-    let (region, key) = sandbox.with(|account, _| (account.region.clone(), account.access_key.clone()));
+    let key = sandbox.with(|account, _| account.access_key.clone());
+    let credentials = Credentials::new(key, SECRET, Some(SESSION_TOKEN.to_owned()), None, "sandbox");
+    connect_as(sandbox, faults, metrics, credentials)
+}
+
+/// The same with other credentials than those of the account.
+pub fn connect_as(
+    sandbox: &AwsSandbox,
+    faults: &AwsFaults,
+    metrics: &Metrics,
+    credentials: impl ProvideCredentials + 'static,
+) -> Result<Connection, ConnectError> {
+    let region = sandbox.with(|account, _| account.region.clone());
     let connector = Connector {
         sandbox: sandbox.clone(),
         faults: faults.clone(),
     };
-    let credentials = Credentials::new(key, SECRET, Some(SESSION_TOKEN.to_owned()), None, "sandbox");
     let time = SandboxTime(sandbox.clock().clone());
     let config = isolated_config(SharedHttpClient::new(connector), &region, credentials, time);
     Connection::new(&config, metrics)

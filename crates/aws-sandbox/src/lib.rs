@@ -26,6 +26,6 @@ mod starter;
 mod wire;
 
 #[cfg(feature = "sdk")]
-pub use connector::connect;
+pub use connector::{connect, connect_as};
 pub use sandbox::AwsSandbox;
 pub use starter::StarterCluster;

@@ -12,7 +12,7 @@ const DENIED_BECAUSE: [&str; 2] = [" because ", " with an explicit deny"];
 const EXPIRED: &str =
     "renew the session token, or use EKS Pod Identity or IAM roles for service accounts, which renew it";
 const CLOCK: &str = "set the clock of this machine right: AWS takes signatures of the last few minutes only";
-const CALLER: &str = "check access key, secret, session token and AWS_REGION";
+const CALLER: &str = "check access key, secret, session token, AWS_REGION and the clock of this machine";
 const DENIED: &str = "allow it to the controller's role; `kerf manifests --iam` prints the policy";
 const CREDENTIALS: &str =
     "use EKS Pod Identity, IAM roles for service accounts, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";

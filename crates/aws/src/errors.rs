@@ -94,6 +94,11 @@ impl ApiError {
         matches!(self.code.as_str(), "AccessDenied" | "AccessDeniedException")
     }
 
+    /// Whether the call got no answer from the service.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self.code.as_str(), NO_ANSWER | TIMEOUT)
+    }
+
     /// Whether too many requests were made.
     pub fn is_rate_limited(&self) -> bool {
         self.code == "RequestLimitExceeded"

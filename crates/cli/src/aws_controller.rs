@@ -1,8 +1,9 @@
 //! `kerf controller --cloud-provider aws`.
 
 use crate::process::{Process, tuning};
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kerf_aws::controllers;
+use kerf_aws::error_advice::explain;
 use kerf_aws::options::AwsOptions;
 use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, ClusterFacts, client_ca, discover_cluster, profile};
 use kerf_aws::services::Services;
@@ -86,7 +87,7 @@ impl AwsController {
             .types
             .refresh(&*cloud.services.ec2)
             .await
-            .context("describing instance types")?;
+            .map_err(|error| anyhow!("describing instance types, {}", explain(&error)))?;
         let loops = controllers::start(&cloud, &self.metrics, self.seed.derive("aws"))
             .await
             .context("reading zonal shifts of the cluster, which --enable-zonal-shift asks for")?;

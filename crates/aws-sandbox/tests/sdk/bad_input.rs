@@ -4,10 +4,13 @@
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster};
 use crate::cluster_objects::ClusterObjects as _;
 use crate::fixture;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, future};
 use jiff::Timestamp;
 use kerf_api::{AmiFamily, Condition, EC2NodeClass, NodePool};
 use kerf_aws::sdk::ConnectError;
 use kerf_aws_sandbox::account::{Account, Image, Refusal, SecurityGroup};
+use kerf_aws_sandbox::connect_as;
 use kerf_sandbox::CapturedLog;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -335,7 +338,7 @@ async fn a_role_that_may_not_be_passed_is_named_and_others_go_on() {
         replace: (ROLE, "  role: admin\n"),
         add: "",
         condition: "ValidationSucceeded",
-        reason: "RunInstancesAuthCheckFailed",
+        reason: "CreateFleetAuthCheckFailed",
         says: &["UnauthorizedOperation", "iam:PassRole", "kerf manifests --iam"],
     };
     let (from, to) = refused.replace;
@@ -415,6 +418,20 @@ async fn pods_for_a_zone_without_subnet_wait_without_a_launch() {
     cluster.stop().await;
 }
 
+/// A machine on which nothing has credentials.
+#[derive(Debug)]
+struct NoCredentials;
+
+impl ProvideCredentials for NoCredentials {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        let error = CredentialsError::not_loaded("no providers in chain provided credentials");
+        future::ProvideCredentials::ready(Err(error))
+    }
+}
+
 // AWS-333
 #[tokio::test(start_paused = true)]
 async fn a_start_without_access_says_in_one_line_what_to_do() {
@@ -469,13 +486,25 @@ async fn a_start_without_access_says_in_one_line_what_to_do() {
         text.contains("NAT gateway or VPC endpoints") && !text.contains('\n'),
         "{text}"
     );
+    // Nobody has credentials.
+    let world = fixture::world();
+    let connection = connect_as(&world.sandbox, &world.faults, &world.metrics, NoCredentials).unwrap();
+    let error = connection.check().await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, ConnectError::NoCredentials(_)), "{text}");
+    assert!(
+        text.starts_with("no AWS credentials: ") && text.contains("EKS Pod Identity") && !text.contains('\n'),
+        "{text}"
+    );
     // The account does not know the key.
     let world = fixture::world();
     world
         .sandbox
         .with(|account, _| "AKIAOTHER".clone_into(&mut account.access_key));
     let text = world.connection.check().await.unwrap_err().to_string();
-    assert!(text.contains("AuthFailure") && text.contains("secret"), "{text}");
+    for part in ["AuthFailure", "secret", "the clock of this machine"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 /// Credentials that end while the controller runs: classes that nothing is known about say so, those that are ready stay ready, and all goes

@@ -2,6 +2,7 @@
 
 use super::cluster_facts::ClusterFacts;
 use crate::cluster::ClusterVersion;
+use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::options::AwsOptions;
 use crate::services::{ClusterDescription, Services};
@@ -15,8 +16,8 @@ const DNS_SERVICE: (&str, &str) = ("kube-system", "kube-dns");
 /// Why the cluster is not known. The process cannot start without.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
-    /// EKS could not be asked for the cluster.
-    #[error("describing cluster {cluster:?}, {error}; set --cluster-endpoint, or allow eks:DescribeCluster")]
+    /// EKS could not be asked for the cluster, or does not know it.
+    #[error("describing cluster {cluster:?}, {}{}", explain(.error), without_eks(.error))]
     Describe {
         /// Name of the cluster.
         cluster: String,
@@ -29,6 +30,15 @@ pub enum DiscoveryError {
     /// The version cannot be read.
     #[error("the version of the cluster, {0:?}, cannot be read")]
     UnreadableVersion(String),
+}
+
+/// How to do without EKS, where it may not be asked or does not answer.
+fn without_eks(error: &ApiError) -> &'static str {
+    if error.is_access_denied() || error.is_unanswered() {
+        "; or set --cluster-endpoint, so that eks:DescribeCluster is not needed"
+    } else {
+        ""
+    }
 }
 
 /// What is known of the cluster from options, EKS and the API server. `client_ca` is the CA bundle that the Kubernetes client trusts, as

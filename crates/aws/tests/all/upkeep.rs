@@ -47,12 +47,24 @@ async fn the_cluster_is_known_from_options_eks_and_its_dns_service() {
     );
     assert_eq!(facts.kube_dns.as_deref(), Some("10.100.0.10"));
     assert_eq!(world.aws.take_calls(), Vec::<String>::new(), "EKS is not needed");
-    world
-        .aws
-        .fail("DescribeCluster", "ResourceNotFoundException", "no cluster found");
-    let error = discover(&[]).await.unwrap_err();
-    assert!(matches!(error, DiscoveryError::Describe { .. }));
-    assert!(error.to_string().contains("--cluster-endpoint"), "{error}");
+    let endpoint = "set --cluster-endpoint, so that eks:DescribeCluster is not needed";
+    for (code, remedy, has_other_way) in [
+        (
+            "ResourceNotFoundException",
+            "check --cluster-name and AWS_REGION",
+            false,
+        ),
+        ("AccessDeniedException", "kerf manifests --iam", true),
+        ("RequestError", "NAT gateway", true),
+        ("RequestTimeout", "NAT gateway", true),
+    ] {
+        world.aws.fail("DescribeCluster", code, "no");
+        let error = discover(&[]).await.unwrap_err();
+        assert!(matches!(error, DiscoveryError::Describe { .. }));
+        let text = error.to_string();
+        assert!(text.contains(code) && text.contains(remedy), "{text}");
+        assert_eq!(text.contains(endpoint), has_other_way, "{text}");
+    }
 }
 
 // AWS-335
