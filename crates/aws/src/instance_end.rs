@@ -32,7 +32,16 @@ const ADVICE: [(&str, &str); 5] = [
     ),
 ];
 
+/// Beginnings of the codes of ends that the class causes: each launch with it ends in the same way. A quota has room again some time, and
+/// faults of EC2 go away.
+const OF_CLASS: [&str; 3] = ["Client.InvalidKMSKey", "Client.InternalError", "Client.InvalidSnapshot"];
+
 impl StateReason {
+    /// Whether the next launch with the class as it is would end in the same way.
+    pub fn is_of_class(&self) -> bool {
+        OF_CLASS.iter().any(|code| self.code.starts_with(code))
+    }
+
     /// What a user should know: EC2's words, and what to do. `None` for an end that is not about the launch, such as a termination.
     pub fn explain(&self) -> Option<String> {
         let (_, advice) = ADVICE.iter().find(|(code, _)| self.code.starts_with(code))?;

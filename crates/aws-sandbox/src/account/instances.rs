@@ -6,6 +6,7 @@ use super::filters::{Page, PageRequest, passes};
 use super::network::Zone;
 use super::refusal::{Answer, Refusal};
 use jiff::{SignedDuration, Timestamp};
+use kerf_aws::instance_end::StateReason;
 use kerf_aws::selector::Filter;
 use kerf_aws::tags::Tags;
 use std::collections::BTreeMap;
@@ -131,6 +132,8 @@ pub struct Instance {
     pub stopped: Option<Timestamp>,
     /// When it begins to end.
     pub ends: Option<Timestamp>,
+    /// Why it ends, if EC2 ends it.
+    pub state_reason: Option<StateReason>,
     /// Its checks.
     pub health: Health,
     /// The state that was announced last.

@@ -6,13 +6,17 @@ use super::instances::{Health, Instance};
 use super::network::{SPREAD_MAX, Subnet};
 use super::refusal::{Answer, Refusal};
 use super::templates::{LaunchData, check_user_data};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use kerf_aws::instance_end::StateReason;
 use kerf_aws::placement_group::Strategy;
 use kerf_aws::tags::Tags;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The permission to give the role of a profile to an instance.
 const PASS_ROLE: &str = "iam:PassRole";
+
+/// From a launch until the instance ends whose disks cannot be made.
+const ENDS_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
 /// A launch that is possible but for capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,6 +278,7 @@ impl Account {
         let number = self.ids.count();
         let mut all_tags = data.tags.get("instance").cloned().unwrap_or_default();
         all_tags.extend(tags);
+        let state_reason = self.end_at_launch(data);
         let instance = Instance {
             id: id.clone(),
             instance_type: launch.instance_type.clone(),
@@ -319,12 +324,22 @@ impl Account {
             launched: now,
             runs_from: now + self.delays.boot,
             stopped: None,
-            ends: None,
+            ends: state_reason.as_ref().map(|_| now + ENDS_AFTER),
+            state_reason,
             health: Health::default(),
             announced: None,
         };
         self.instances.insert(id.clone(), instance);
         id
+    }
+
+    /// Why an instance ends as soon as its disks are made: EC2 looks at their keys only then.
+    fn end_at_launch(&self, data: &LaunchData) -> Option<StateReason> {
+        let is_unknown = data.kms_keys.iter().any(|key| !self.kms_keys.contains(key));
+        is_unknown.then(|| StateReason {
+            code: "Client.InternalError".to_owned(),
+            message: "Client.InternalError: Client error on launch".to_owned(),
+        })
     }
 
     /// The partition of a new instance: the one asked for, else the one with fewest instances.

@@ -111,6 +111,8 @@ pub struct Account {
     pub parameters: BTreeMap<String, String>,
     /// The cluster version for which every release of images exists once it is requested by its version; none if not given.
     pub every_release_of: Option<String>,
+    /// KMS keys that can be used for disks.
+    pub kms_keys: BTreeSet<String>,
     /// Names of roles.
     pub roles: BTreeSet<String>,
     /// Instance profiles by name.
@@ -176,6 +178,7 @@ impl Account {
             images: Vec::new(),
             parameters: BTreeMap::new(),
             every_release_of: None,
+            kms_keys: BTreeSet::new(),
             roles: BTreeSet::new(),
             profiles: BTreeMap::new(),
             templates: BTreeMap::new(),

@@ -6,7 +6,7 @@ use super::refusal::{Answer, Refusal};
 use jiff::Timestamp;
 use kerf_aws::selector::Filter;
 use kerf_aws::tags::Tags;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A network interface of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct LaunchData {
     pub reservation: ReservationSpec,
     /// Sizes of disks in GiB, by device.
     pub volumes: BTreeMap<String, i64>,
+    /// KMS keys that disks are encrypted with.
+    pub kms_keys: BTreeSet<String>,
     /// Tags by kind of resource.
     pub tags: BTreeMap<String, Tags>,
 }

@@ -214,25 +214,31 @@ fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|one| one.type_ == kind)
 }
 
+/// Whether the class has the condition.
+fn says(class: &EC2NodeClass, refused: &Refused) -> bool {
+    let found = find(&class.status.conditions, refused.condition);
+    found.is_some_and(|one| {
+        let message = one.message();
+        !one.is_true()
+            && one.reason.as_deref() == Some(refused.reason)
+            && refused.says.iter().all(|part| message.contains(part))
+    })
+}
+
+async fn pool_is_ready(cluster: &Cluster) -> bool {
+    let pool = Api::<NodePool>::all(cluster.client()).get("default").await.unwrap();
+    let conditions = pool.status.unwrap_or_default().conditions;
+    find(&conditions, "Ready").is_none_or(Condition::is_true)
+}
+
 /// Waits for the condition, and sees that nothing is launched with the class while other classes go on.
 async fn is_refused(cluster: &Cluster, refused: &Refused) {
     cluster
-        .until(refused.what, 5, async |cluster| {
-            let class = cluster.class().await;
-            let found = find(&class.status.conditions, refused.condition);
-            found.is_some_and(|one| {
-                let message = one.message();
-                !one.is_true()
-                    && one.reason.as_deref() == Some(refused.reason)
-                    && refused.says.iter().all(|part| message.contains(part))
-            })
-        })
+        .until(refused.what, 5, async |cluster| says(&cluster.class().await, refused))
         .await;
     cluster
         .until("the pool is not ready", 5, async |cluster| {
-            let pool = Api::<NodePool>::all(cluster.client()).get("default").await.unwrap();
-            let conditions = pool.status.unwrap_or_default().conditions;
-            find(&conditions, "Ready").is_some_and(|ready| !ready.is_true())
+            !pool_is_ready(cluster).await
         })
         .await;
     cluster
@@ -323,6 +329,72 @@ async fn a_running_class_that_becomes_refused_stops_launching_until_it_is_mended
             .await;
         cluster.stop().await;
     }
+}
+
+const KEY: &str = "arn:aws:kms:us-east-1:111122223333:key/1";
+
+fn encrypted_by(key: &str) -> serde_json::Value {
+    json!({"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi", "encrypted": true, "kmsKeyID": key}}]})
+}
+
+/// CreateFleet answers before EC2 looks at the key.
+// AWS-262
+#[tokio::test(start_paused = true)]
+async fn a_key_that_does_not_exist_costs_a_few_launches() {
+    let cluster = cluster(|account| {
+        account.kms_keys.insert(KEY.to_owned());
+    })
+    .await;
+    let (class, objects) = GETTING_STARTED.split_once("\n---\n").unwrap();
+    cluster.apply(class).await;
+    cluster.patch_class(encrypted_by("alias/misspelt")).await;
+    cluster.apply(objects).await;
+    cluster.apply(OTHER_TEAM).await;
+    let refused = Refused {
+        what: "a key that does not exist",
+        replace: ("", ""),
+        add: "",
+        condition: "ValidationSucceeded",
+        reason: "InstanceEndedAtLaunch",
+        says: &["Client.InternalError", "kmsKeyID in spec.blockDeviceMappings"],
+    };
+    let started = tokio::time::Instant::now();
+    cluster
+        .until(refused.what, 5, async |cluster| says(&cluster.class().await, &refused))
+        .await;
+    cluster
+        .until("the pool is not ready", 1, async |cluster| {
+            !pool_is_ready(cluster).await
+        })
+        .await;
+    let launched = |cluster: &Cluster| {
+        cluster.aws.with(|account, _| {
+            let of_pool = |one: &&kerf_aws_sandbox::account::Instance| {
+                one.tags
+                    .get("karpenter.sh/nodepool")
+                    .is_some_and(|pool| pool == "default")
+            };
+            account.instances.values().filter(of_pool).count()
+        })
+    };
+    let before = launched(&cluster);
+    println!(
+        "a wrong KMS key: {before} launches, the pool is not ready after {} s",
+        started.elapsed().as_secs()
+    );
+    assert!((2..=6).contains(&before), "{before} launches");
+    cluster
+        .until("pods of the other class run", 10, async |cluster| {
+            cluster.running_pods().await == 2
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(15 * 60)).await;
+    assert_eq!(launched(&cluster), before, "launches in vain");
+    cluster.patch_class(encrypted_by(KEY)).await;
+    cluster
+        .until("all pods run", 10, async |cluster| cluster.running_pods().await == 7)
+        .await;
+    cluster.stop().await;
 }
 
 // AWS-078, AWS-414

@@ -146,6 +146,7 @@ impl InstanceMirror {
             runs_from: now + STARTS_IN,
             stopped: None,
             ends: None,
+            state_reason: None,
             health: Health::default(),
             announced: None,
             id: one.id,

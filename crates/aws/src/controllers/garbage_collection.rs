@@ -39,7 +39,7 @@ impl InstanceGarbage {
         // Instances first: a claim that is made meanwhile is listed then.
         let instances = self.cloud.instances.list().await?;
         let claims = self.cloud.managed_claims().await?;
-        let launched_for = |id: &str| self.cloud.launched_for.get(id);
+        let launched_for = |id: &str| self.cloud.launched_for.get(id).map(|launched| launched.claim);
         let now = self.cloud.clock.now();
         let orphans = orphans(&instances, &claims, launched_for, &self.cloud.cluster.name, now);
         let places = instances

@@ -16,7 +16,7 @@ use crate::node_class::{
 };
 use crate::offering::CapacityType;
 use crate::options::AwsFeatureGates;
-use crate::provider::{AwsCloud, TemplateError, TemplateRequest};
+use crate::provider::{AwsCloud, ENDED_AT_LAUNCH, TemplateError, TemplateRequest};
 use crate::services::{FleetDryRun, InstancesDryRun};
 use crate::tags::{Tags, first_restricted, launch_tags};
 use crate::user_data::node_taints;
@@ -156,6 +156,9 @@ impl Validation {
                 again_after: None,
                 ..ValidationFinding::condition(ConditionStatus::False, "TagValidationFailed", message)
             };
+        }
+        if let Some(message) = self.cloud.ended_classes.reason(class) {
+            return ValidationFinding::condition(ConditionStatus::False, ENDED_AT_LAUNCH, message);
         }
         let tags = launch_tags(class.spec.tags.as_ref(), &self.cloud.cluster.name, "", class.name());
         let key = (class.name().to_owned(), result_hash(class, &tags));

@@ -1,6 +1,7 @@
 //! Everything that the provider and its controllers share.
 
 use super::cluster_facts::ClusterFacts;
+use super::ended::{EndedClasses, LaunchedFor};
 use super::kept_memory::KeptMemory;
 use crate::cache::Cache;
 use crate::catalogue::{InstanceTypes, ListError};
@@ -102,10 +103,12 @@ pub struct AwsCloud {
     pub(super) pools: SharedReads<Option<NodePool>>,
     /// The memory that annotations of classes keep.
     pub(super) kept_memory: KeptMemory,
-    /// The name of the claim that each instance was launched for by this process. Its provider id is stored later.
-    pub(crate) launched_for: Cache<String, String>,
+    /// What each instance was launched for by this process. The provider id of the claim is stored later.
+    pub(crate) launched_for: Cache<String, LaunchedFor>,
     /// Instances that EC2 ended right after their launch, and whose end was reported.
     pub(super) reported_ends: Cache<String, ()>,
+    /// Classes whose instances end so.
+    pub(crate) ended_classes: EndedClasses,
 }
 
 /// Why a class has no instance types.
@@ -172,6 +175,7 @@ impl AwsCloud {
             kept_memory: KeptMemory::default(),
             launched_for: Cache::new(LAUNCHED_FOR),
             reported_ends: Cache::new(REPORTED_ENDS),
+            ended_classes: EndedClasses::new(),
             instances,
             market,
             metrics,

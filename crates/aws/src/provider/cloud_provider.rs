@@ -1,6 +1,7 @@
 //! The provider as the controllers see it (sections 19 and 20 of `docs/behaviour/aws.md`).
 
 use super::aws_cloud::{AwsCloud, TypesError};
+use super::ended::{ENDED_AT_LAUNCH, LaunchedFor, StartedInstances};
 use super::partition_hook::PlacementGroupRegistrationHook;
 use super::signals::Signals;
 use crate::ami::ami_for;
@@ -57,7 +58,10 @@ impl AwsProvider {
     pub fn new(cloud: Arc<AwsCloud>) -> Self {
         Self {
             signals: Signals::new(Arc::clone(&cloud)),
-            hooks: vec![Arc::new(PlacementGroupRegistrationHook::new(Arc::clone(&cloud)))],
+            hooks: vec![
+                Arc::new(PlacementGroupRegistrationHook::new(Arc::clone(&cloud))),
+                Arc::new(StartedInstances(Arc::clone(&cloud))),
+            ],
             cloud,
             profile: profile(),
         }
@@ -201,6 +205,13 @@ impl CloudProvider for AwsProvider {
             CloudError::insufficient_capacity(format!("resolving nodeclass, ec2nodeclass {name:?} not found"))
         })?;
         readiness(&class)?;
+        // The condition of the class says so in a moment; until then claims wait.
+        if let Some(message) = self.cloud.ended_classes.reason(&class) {
+            return Err(CloudError::Create {
+                reason: ENDED_AT_LAUNCH.into(),
+                message: message.into(),
+            });
+        }
         let (types, group) = self.cloud.types_of(&class).await.map_err(|error| CloudError::Create {
             reason: "InstanceTypeResolutionFailed".into(),
             message: format!("Error resolving instance types, {error}").into(),
@@ -209,7 +220,7 @@ impl CloudProvider for AwsProvider {
         let (instance, group_labels) = self.cloud.launch(claim, &class, &types, group.as_ref()).await?;
         if let Some(name) = &claim.metadata.name {
             let id = instance.described.id.clone();
-            self.cloud.launched_for.insert(id, name.clone());
+            self.cloud.launched_for.insert(id, LaunchedFor::new(name, &class));
         }
         let kind = self.kind(&types, &instance.described.instance_type);
         let mut launched = self.describe(&instance, Some(&class), kind);

@@ -19,5 +19,6 @@ pub use client_ca::client_ca;
 pub use cloud_provider::{AwsProvider, NODE_CLASS, PROVIDER_NAME, profile};
 pub use cluster_facts::ClusterFacts;
 pub use discovery::{DiscoveryError, discover_cluster, read_version};
+pub(crate) use ended::ENDED_AT_LAUNCH;
 pub use partition_hook::PlacementGroupRegistrationHook;
 pub(crate) use template::{TemplateError, TemplateRequest};

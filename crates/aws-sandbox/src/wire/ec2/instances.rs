@@ -32,6 +32,13 @@ fn instance(xml: &mut Xml, one: &Instance, now: Timestamp) {
     xml.leaf("instanceId", &one.id);
     xml.leaf("imageId", &one.image_id);
     state(xml, "instanceState", one.state(now));
+    let ended = one.state(now) >= InstanceState::ShuttingDown;
+    if let Some(reason) = one.state_reason.as_ref().filter(|_| ended) {
+        xml.node("stateReason", |xml| {
+            xml.leaf("code", &reason.code);
+            xml.leaf("message", &reason.message);
+        });
+    }
     xml.leaf("instanceType", &one.instance_type);
     xml.leaf("launchTime", time(one.launched));
     xml.node("placement", |xml| {

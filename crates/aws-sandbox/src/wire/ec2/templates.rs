@@ -23,6 +23,11 @@ fn volume(params: &Params) -> Option<(String, i64)> {
     Some((params.owned("DeviceName")?, size))
 }
 
+/// The KMS key of a disk.
+fn key(params: &Params) -> Option<String> {
+    params.below("Ebs").owned("KmsKeyId")
+}
+
 /// The data of a launch.
 pub(super) fn launch_data(params: &Params) -> Answer<LaunchData> {
     let interface = |one: &Params| InterfaceSpec {
@@ -48,6 +53,7 @@ pub(super) fn launch_data(params: &Params) -> Answer<LaunchData> {
                 .below("CapacityReservationTarget")
                 .owned("CapacityReservationId"),
         },
+        kms_keys: params.list("BlockDeviceMapping").filter_map(key).collect(),
         volumes: params.list("BlockDeviceMapping").filter_map(volume).collect(),
         tags: tags_by_resource(params),
     })
