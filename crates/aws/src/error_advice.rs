@@ -20,7 +20,7 @@ const NAMES: &str = "check AWS_REGION and DNS";
 const ROUTE: &str = "check the route to AWS: NAT gateway or VPC endpoints, proxy, security groups, DNS";
 
 /// Advice by code of the error.
-const BY_CODE: [(&str, &str); 25] = [
+const BY_CODE: [(&str, &str); 26] = [
     ("ExpiredToken", EXPIRED),
     ("ExpiredTokenException", EXPIRED),
     ("RequestExpired", CLOCK),
@@ -56,6 +56,10 @@ const BY_CODE: [(&str, &str); 25] = [
     (
         "InvalidKMSKey.InvalidState",
         "correct kmsKeyID in spec.blockDeviceMappings, or enable the key",
+    ),
+    (
+        "QueueDoesNotExist",
+        "create the queue, or correct --interruption-queue and AWS_REGION",
     ),
     ("ResourceNotFoundException", "check --cluster-name and AWS_REGION"),
 ];

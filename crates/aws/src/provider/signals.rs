@@ -1,6 +1,7 @@
 //! Signals about instances: messages of the interruption queue, and instance status that is polled (section 21 of `docs/behaviour/aws.md`).
 
 use super::aws_cloud::AwsCloud;
+use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::interruption::{StatusCategory, StatusDetail, UnhealthyCounts, finding, parse, status_queries};
 use crate::intervals::MINUTE_PERIOD;
@@ -85,7 +86,8 @@ impl Signals {
     }
 
     async fn read_queue(&self) -> Result<Vec<Interruption>, CloudError> {
-        let failed = |error: ApiError| CloudError::other(format!("receiving interruption messages, {error}"));
+        let failed =
+            |error: ApiError| CloudError::other(format!("receiving interruption messages, {}", explain(&error)));
         let url = self.queue_url().await.map_err(failed)?;
         let messages = self.cloud.services.sqs.receive(&url).await.map_err(failed)?;
         if messages.is_empty() {
@@ -107,7 +109,7 @@ impl Signals {
                     return Err(failed(error));
                 }
                 // The other messages do not wait for their next delivery because of it.
-                tracing::error!(error = %error, "failed deleting an interruption message");
+                tracing::error!(error = explain(&error), "failed deleting an interruption message");
             }
         }
         Ok(signals)
@@ -162,7 +164,7 @@ impl Signals {
             return Ok(());
         }
         let deleted = self.delete(&handled.receipt).await;
-        deleted.map_err(|error| CloudError::other(format!("deleting an interruption message, {error}")))?;
+        deleted.map_err(|error| CloudError::other(format!("deleting an interruption message, {}", explain(&error))))?;
         self.observe_latency(handled.sent);
         Ok(())
     }
@@ -193,11 +195,19 @@ impl Signals {
                     }
                 }
                 Err(error) if error.is_unauthorized() => {
-                    tracing::error!(error = %error, "instance status is not polled: ec2:DescribeInstanceStatus is denied");
+                    tracing::error!(
+                        error = explain(&error),
+                        "instance status is not polled: ec2:DescribeInstanceStatus is denied"
+                    );
                     self.state().is_poll_denied = true;
                     return Ok(Vec::new());
                 }
-                Err(error) => return Err(CloudError::other(format!("describing instance status, {error}"))),
+                Err(error) => {
+                    return Err(CloudError::other(format!(
+                        "describing instance status, {}",
+                        explain(&error)
+                    )));
+                }
             }
         }
         let now = self.cloud.clock.now();

@@ -60,12 +60,18 @@ const QUEUE: &[(&str, &str)] = &[("interruption-queue", "prod-queue")];
 async fn the_queue_is_found_and_read_with_long_polling() {
     let (world, _) = world(QUEUE).await;
     world.aws.fail("GetQueueUrl", "QueueDoesNotExist", "not yet");
+    let error = async || world.provider.interruptions().await.unwrap_err().to_string();
+    let missing = error().await;
     assert!(
-        world.provider.interruptions().await.is_err(),
-        "a queue that is missing fails the pass"
+        missing.contains("QueueDoesNotExist") && missing.contains("--interruption-queue"),
+        "{missing}"
     );
     world.aws.fail("ReceiveMessage", "AccessDenied", "no");
-    assert!(world.provider.interruptions().await.is_err());
+    let denied = error().await;
+    assert!(
+        denied.contains("AccessDenied") && denied.contains("kerf manifests --iam"),
+        "{denied}"
+    );
     assert_eq!(
         world.aws.take_calls(),
         ["GetQueueUrl prod-queue", "GetQueueUrl prod-queue", "ReceiveMessage"]
