@@ -80,8 +80,9 @@ impl HttpConnector for Connector {
 }
 
 /// A request as the wire reads it.
-fn wire_request<'a>(request: &'a HttpRequest, body: &'a [u8]) -> WireRequest<'a> {
+fn wire_request<'a>(client: &'a str, request: &'a HttpRequest, body: &'a [u8]) -> WireRequest<'a> {
     WireRequest {
+        client,
         method: request.method(),
         uri: request.uri(),
         headers: request.headers().iter().collect(),
@@ -102,7 +103,7 @@ impl Connector {
             .await
             .map_err(ConnectorError::io)?
             .to_bytes();
-        let request = wire_request(&request, &body);
+        let request = wire_request(self.faults.client(), &request, &body);
         let (fault, latency) = self.faults.next(&wire::action(&request));
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;

@@ -37,6 +37,7 @@ pub(crate) enum CallFault {
 /// Faults of one client. Clones are the same faults.
 #[derive(Clone, Debug)]
 pub struct AwsFaults {
+    client: Arc<str>,
     rng: Rng,
     state: Arc<Mutex<FaultState>>,
 }
@@ -52,9 +53,22 @@ impl AwsFaults {
     /// No faults until a plan is set.
     pub fn new(seed: Seed) -> Self {
         Self {
+            client: Arc::from(""),
             rng: seed.rng(),
             state: Arc::default(),
         }
+    }
+
+    /// Names the client: its calls are recorded with the name.
+    #[must_use]
+    pub fn of_client(mut self, name: &str) -> Self {
+        self.client = Arc::from(name);
+        self
+    }
+
+    /// The name of the client, if it has one.
+    pub(crate) fn client(&self) -> &str {
+        &self.client
     }
 
     fn state(&self) -> MutexGuard<'_, FaultState> {

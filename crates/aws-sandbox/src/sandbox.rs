@@ -3,6 +3,7 @@
 use crate::account::{Account, Answer, Signal};
 use jiff::Timestamp;
 use kerf_runtime::Clock;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -18,16 +19,41 @@ struct Shared {
     account: Mutex<Account>,
     clock: Clock,
     changed: Notify,
+    observer: Option<Observer>,
+}
+
+type Look = dyn Fn(&Account, Timestamp) + Send + Sync;
+
+struct Observer(Box<Look>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
 }
 
 impl AwsSandbox {
     /// An account whose time is that of the clock.
     pub fn new(account: Account, clock: Clock) -> Self {
+        Self::with_observer(account, clock, None)
+    }
+
+    /// The same, and `look` is called with the account after every call and every change. It must be fast and must not use the account.
+    pub fn observed(
+        account: Account,
+        clock: Clock,
+        look: impl Fn(&Account, Timestamp) + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_observer(account, clock, Some(Observer(Box::new(look))))
+    }
+
+    fn with_observer(account: Account, clock: Clock, observer: Option<Observer>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 account: Mutex::new(account),
                 clock,
                 changed: Notify::new(),
+                observer,
             }),
         }
     }
@@ -62,6 +88,9 @@ impl AwsSandbox {
         let before = account.changes;
         account.advance(now);
         let done = act(&mut account, now);
+        if let Some(Observer(look)) = &self.shared.observer {
+            look(&account, now);
+        }
         let after = account.changes;
         drop(account);
         if before != after {

@@ -70,6 +70,8 @@ impl Default for Delays {
 pub struct Call {
     /// When.
     pub at: Timestamp,
+    /// Name of the client that made it, if it has one.
+    pub client: String,
     /// Service as in IAM, such as `ec2`.
     pub service: &'static str,
     /// Action, such as `CreateFleet`.

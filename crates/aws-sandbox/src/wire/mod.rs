@@ -80,6 +80,7 @@ pub(crate) fn answer(account: &mut Account, request: &WireRequest<'_>, attempt: 
     if account.records_calls && attempt == Attempt::First {
         account.calls.push(Call {
             at: now,
+            client: request.client.to_owned(),
             service: service.name(),
             user_agent: request.header("x-amz-user-agent").unwrap_or_default().to_owned(),
             parameters: input.recorded(),

@@ -50,6 +50,8 @@ impl Service {
 /// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct WireRequest<'a> {
+    /// Name of the client, if it has one.
+    pub(crate) client: &'a str,
     /// Method.
     pub(crate) method: &'a str,
     /// URI, absolute or from the path on.
@@ -147,6 +149,7 @@ mod tests {
     #[test]
     fn the_signature_names_service_and_key() {
         let request = WireRequest {
+            client: "",
             method: "POST",
             uri: "https://eks.us-east-1.amazonaws.com/clusters/prod?x=1",
             headers: vec![
@@ -162,6 +165,7 @@ mod tests {
         assert_eq!((request.access_key(), request.path()), (Some("KEY"), "/clusters/prod"));
         assert_eq!(request.signed_at(), Some("2026-01-01T00:00:05Z".parse().unwrap()));
         let unsigned = WireRequest {
+            client: "",
             headers: Vec::new(),
             ..request
         };

@@ -279,6 +279,7 @@ fn a_process_that_ends_by_itself_is_noticed() {
 fn calls_that_are_forbidden_or_too_many_are_noticed() {
     let call = |action: &str| Call {
         at: Timestamp::UNIX_EPOCH,
+        client: String::new(),
         service: "ec2",
         action: action.to_owned(),
         user_agent: String::new(),
