@@ -96,6 +96,14 @@ impl Observation {
         }
     }
 
+    /// A life of the controllers made a call that changes something in the cloud.
+    pub fn called(&self, life: u64, name: &str) {
+        let mut inner = self.lock();
+        inner.tick();
+        inner.seen.acting = life;
+        inner.judge(Caller::Kerf, &Event::Call(name.to_owned()));
+    }
+
     /// An instance began.
     pub fn launched(&self, id: &str, claim: &str) {
         self.remark(&format!("{id} was launched for {claim}"));
@@ -108,6 +116,14 @@ impl Observation {
         let mut inner = self.lock();
         inner.judge(Caller::Others, &Event::Ending(id.to_owned()));
         if let Some(instance) = inner.seen.instances.get_mut(id) {
+            instance.stopping = true;
+        }
+    }
+
+    /// An instance does not run any more although nobody said that it ends.
+    pub fn stopped(&self, id: &str) {
+        self.remark(&format!("{id} was stopped"));
+        if let Some(instance) = self.lock().seen.instances.get_mut(id) {
             instance.stopping = true;
         }
     }

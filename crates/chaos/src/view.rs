@@ -200,6 +200,9 @@ pub(crate) enum Event {
     Claim(Diff<Claim>),
     Pool,
     Pdb,
+    NodeClass,
+    /// The controllers made a call that changes something in the cloud; its name.
+    Call(String),
     /// The controllers asked the cloud to end an instance, and it is about to.
     Ending(String),
 }
@@ -258,6 +261,7 @@ impl View {
                 put(&mut self.pdbs, pdb(write.object), gone, |pdb| &pdb.key);
                 Event::Pdb
             }
+            "ec2nodeclasses" => Event::NodeClass,
             "leases" if text(write.object, "/metadata/name") == LEASE => {
                 self.leader = text(write.object, "/spec/holderIdentity").parse().ok();
                 return None;

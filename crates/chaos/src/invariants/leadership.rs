@@ -11,11 +11,15 @@ impl Invariant for Leadership {
         "only the leader acts"
     }
 
-    fn after(&mut self, seen: &View, caller: Caller, _event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, event: &Event) -> Option<String> {
         let leader = seen
             .leader
             .filter(|leader| caller.is_kerf() && *leader != seen.acting)?;
-        Some(format!("life {} writes while {leader} leads", seen.acting))
+        let does = match event {
+            Event::Call(name) => format!("calls {name}"),
+            _ => "writes".to_owned(),
+        };
+        Some(format!("life {} {does} while {leader} leads", seen.acting))
     }
 }
 
@@ -36,5 +40,8 @@ mod tests {
         seen.leader = Some(2);
         assert!(judge(&seen, Caller::Kerf).is_some());
         assert_eq!(judge(&seen, Caller::Others), None);
+        let call = Event::Call("ec2:CreateFleet".to_owned());
+        let wrong = Leadership.after(&seen, Caller::Kerf, &call);
+        assert_eq!(wrong.as_deref(), Some("life 1 calls ec2:CreateFleet while 2 leads"));
     }
 }

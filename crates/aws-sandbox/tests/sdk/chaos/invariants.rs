@@ -1,13 +1,14 @@
 //! What must hold in a world: always, in calm times, and once it is quiet.
 
 use super::places::{self, Place};
+use super::reports::is_own;
 use super::strangers::{self, Strangers};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Condition, ConditionStatus, EC2NodeClass, NodeClaim};
 use kerf_aws::annotations::INSTANCE_PROFILE;
 use kerf_aws::provider_id::instance_id;
-use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS, NODE_POOL, cluster_key};
+use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS};
 use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,10 +62,6 @@ impl Sight {
         account: &Account,
         now: Timestamp,
     ) -> Self {
-        let own = cluster_key("kerf");
-        let is_own = |tags: &BTreeMap<String, String>| {
-            tags.get(&own).is_some_and(|value| value == "owned") && tags.contains_key(NODE_POOL)
-        };
         let living = |one: &&Instance| is_own(&one.tags) && one.state(now) < InstanceState::ShuttingDown;
         let instances = || account.instances.values().filter(living);
         let templates = account.templates.values().filter(|one| is_own(&one.tags));

@@ -2,6 +2,7 @@
 
 use kerf_aws::iam::CALLS;
 use kerf_aws_sandbox::account::Call;
+use kerf_chaos::Observation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Length of the window in which calls are counted, in seconds.
@@ -12,10 +13,10 @@ const CALLS_MAX: usize = 600;
 const LAUNCHES_MAX: usize = 150;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Notebook {
     whole: bool,
-    pub(super) log: Vec<String>,
+    /// Keeps the log.
+    observation: Observation,
     pub(super) violations: Vec<String>,
     pub(super) calls: usize,
     pub(super) launches: usize,
@@ -24,25 +25,23 @@ pub(super) struct Notebook {
 }
 
 impl Notebook {
-    /// `whole` keeps every call.
-    pub(super) fn new(whole: bool) -> Self {
+    /// `whole` keeps every call in the log of the observation.
+    pub(super) fn new(whole: bool, observation: Observation) -> Self {
         let needs = CALLS.iter().flat_map(|call| call.needs);
         Self {
             whole,
+            observation,
+            violations: Vec::new(),
+            calls: 0,
+            launches: 0,
             allowed: needs.map(|need| need.action.to_owned()).collect(),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn remark(&mut self, at: f64, text: &str) {
-        if self.whole {
-            self.log.push(format!("{at:>9.3} {text}"));
+            recent: BTreeMap::new(),
         }
     }
 
     /// Something is wrong. The same is written once.
     pub(super) fn complain(&mut self, at: f64, text: &str) {
-        self.remark(at, &format!("!!!! {text}"));
+        self.observation.remark(&format!("!!!! {text}"));
         if self.violations.len() < 20 && !self.violations.iter().any(|known| known.ends_with(text)) {
             self.violations.push(format!("{at:.0} s: {text}"));
         }
@@ -79,8 +78,8 @@ impl Notebook {
                     .iter()
                     .map(|(key, value)| format!("{key}={value}"))
                     .collect();
-                self.log
-                    .push(format!("{} call {name}{error} {}", call.at, parameters.join(" ")));
+                self.observation
+                    .remark(&format!("{} call {name}{error} {}", call.at, parameters.join(" ")));
             }
         }
     }

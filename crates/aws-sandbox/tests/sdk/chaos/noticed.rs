@@ -6,16 +6,23 @@ use super::places::unsettled;
 use super::reserved::reservation;
 use super::scenario::Scenario;
 use super::strangers::MARK;
-use super::users::{all, delete};
+use super::users::{all, create, delete, merge};
 use super::world::{World, in_virtual_time};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Node;
-use kerf_api::{EC2NodeClass, NodeClaim};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws::labels::RESERVATION_ID;
 use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS, NODE_POOL, Tags, cluster_key};
 use kerf_aws_sandbox::account::{Account, Call, Instance, LaunchData};
+use kerf_aws_sandbox::connect;
+use kerf_aws_sandbox::faults::AwsFaults;
+use kerf_chaos::{Instances, LEASE, Observation};
+use kerf_runtime::metrics::LabelNames;
+use kerf_runtime::{Clock, Metrics, Seed};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,9 +75,14 @@ fn has(found: &[String], part: &str) -> bool {
 }
 
 async fn expect(world: &mut World, within: Duration, part: &str) {
-    assert!(!has(world.complaints(), part), "{part}: {:#?}", world.complaints());
+    assert!(!has(&world.complaints(), part), "{part}: {:#?}", world.complaints());
     world.pass(within).await;
-    assert!(has(world.complaints(), part), "{part}: {:#?}", world.complaints());
+    expect_now(world, part);
+}
+
+/// Something must have been noticed already.
+fn expect_now(world: &World, part: &str) {
+    assert!(has(&world.complaints(), part), "{part}: {:#?}", world.complaints());
 }
 
 fn own_tags(class: &str) -> Tags {
@@ -139,7 +151,7 @@ fn what_must_hold_at_all_times_is_noticed() {
         let other = claims[0].status.as_ref().unwrap().provider_id.clone();
         set_status::<NodeClaim>(&world, &names[1], json!({"providerID": other})).await;
         expect(&mut world, minutes(1), "have the same instance").await;
-        assert!(has(world.complaints(), &format!("{} had ", names[1])));
+        assert!(has(&world.complaints(), &format!("{} had ", names[1])));
     });
 }
 
@@ -287,7 +299,8 @@ fn calls_that_are_forbidden_or_too_many_are_noticed() {
         parameters: BTreeMap::new(),
     };
     let note = |action: &str, count: usize| {
-        let mut notebook = Notebook::new(false);
+        let observation = Observation::new(Clock::simulated(Timestamp::UNIX_EPOCH), false, Instances::AreReported);
+        let mut notebook = Notebook::new(false, observation);
         notebook.note(0.0, vec![call(action); count]);
         notebook.violations
     };
@@ -302,4 +315,112 @@ fn calls_that_are_forbidden_or_too_many_are_noticed() {
     );
     assert_eq!(note("CreateFleet", 150), [""; 0]);
     assert_eq!(note("CreateFleet", 151), ["0 s: a storm of ec2:CreateFleet"]);
+}
+
+/// The pod on a claim's machine.
+async fn pod_of(client: &Client, claim: &NodeClaim) -> Pod {
+    let node = claim.status.as_ref().unwrap().node_name.as_deref();
+    let pods: Vec<Pod> = all(client).await;
+    let is_there = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_deref() == node;
+    pods.into_iter().find(is_there).unwrap()
+}
+
+/// Another claim like this one.
+fn twin(claim: &NodeClaim) -> Value {
+    let mut twin = serde_json::to_value(claim).unwrap();
+    twin["metadata"] = json!({"name": "twin", "labels": claim.labels()});
+    twin.as_object_mut().unwrap().remove("status");
+    twin
+}
+
+// That each of these rules notices what breaks it is shown beside it in `kerf-chaos`, case by case. Here each is broken once on the embedded
+// account: what the rules look at reaches them.
+#[test]
+fn what_the_controllers_must_not_do_is_noticed() {
+    in_virtual_time(SEED, async {
+        let (mut world, claims) = abandoned().await;
+        let client = world.client();
+        let kerf = world.client_of(99);
+        assert_eq!(world.unfinished(), [""; 0]);
+
+        create::<NodeClaim>(&Api::all(kerf.clone()), &twin(&claims[0])).await;
+        expect_now(&world, "twin is asked for although 0 pods fit");
+
+        let metrics = Metrics::new(LabelNames::default());
+        let faults = AwsFaults::new(Seed(SEED)).of_client("99");
+        let services = connect(&world.aws, &faults, &metrics).unwrap().services;
+        let pods = Api::<Pod>::default_namespaced(client.clone());
+        let first = pod_of(&client, &claims[0]).await.name_any();
+        let ended = [id_of(&claims[0]).unwrap().to_owned()];
+        services.ec2.terminate_instances(&ended).await.unwrap();
+        let under = format!("is told to end under default/{first}");
+        expect_now(&world, &under);
+
+        let second = pod_of(&client, &claims[1]).await.name_any();
+        let protect = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+        merge::<Pod>(&pods, &second, &protect).await;
+        delete::<Pod>(&Api::default_namespaced(kerf.clone()), &second).await;
+        let protected = format!("default/{second} was told to go although Some(\"true\")");
+        expect_now(&world, &protected);
+
+        let third = pod_of(&client, &claims[2]).await.name_any();
+        let selector = json!({"matchLabels": {"app": "w0"}});
+        let budget = json!({"metadata": {"name": "w0"}, "spec": {"maxUnavailable": 0, "selector": selector}});
+        create::<PodDisruptionBudget>(&Api::default_namespaced(client.clone()), &budget).await;
+        world.pass(Duration::from_secs(10)).await;
+        delete::<Pod>(&Api::default_namespaced(kerf.clone()), &third).await;
+        let past = format!("default/{third} was deleted past its budget");
+        expect_now(&world, &past);
+
+        let pool = claims[1].labels()[NODE_POOL].clone();
+        let one = json!({"spec": {"disruption": {"budgets": [{"nodes": "1"}]}}});
+        merge::<NodePool>(&Api::all(client.clone()), &pool, &one).await;
+        let marked = json!({"status": {"conditions": [{
+            "type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "",
+            "lastTransitionTime": "2026-01-01T00:10:00Z",
+        }]}});
+        for claim in &claims[1..] {
+            let api = Api::<NodeClaim>::all(kerf.clone());
+            let patch = Patch::Merge(&marked);
+            api.patch_status(&claim.name_any(), &PatchParams::default(), &patch)
+                .await
+                .unwrap();
+        }
+        let exceeded = format!("2 claims of {pool} are disrupted, 1 may be (Drifted)");
+        expect_now(&world, &exceeded);
+
+        let lease = json!({"metadata": {"name": LEASE}, "spec": {"holderIdentity": "1"}});
+        create::<Lease>(&Api::default_namespaced(client.clone()), &lease).await;
+        let edition = json!({"metadata": {"annotations": {"edition": "2"}}});
+        merge::<EC2NodeClass>(&Api::all(client.clone()), "default", &edition).await;
+        assert!(!has(&world.complaints(), "while 1 leads"));
+        let edition = json!({"metadata": {"annotations": {"edition": "3"}}});
+        merge::<EC2NodeClass>(&Api::all(kerf), "default", &edition).await;
+        expect_now(&world, "life 99 writes while 1 leads");
+        services.ec2.instance_type_zones().await.unwrap();
+        assert!(!has(&world.complaints(), "life 99 calls"));
+        services
+            .ec2
+            .delete_launch_template("karpenter.k8s.aws/1")
+            .await
+            .unwrap_err();
+        assert!(!has(&world.complaints(), "life 99 calls"));
+        let ended = [id_of(&claims[1]).unwrap().to_owned()];
+        services.ec2.terminate_instances(&ended).await.unwrap();
+        expect_now(&world, "life 99 calls ec2:TerminateInstances while 1 leads");
+
+        delete::<NodeClaim>(&Api::all(client), &claims[1].name_any()).await;
+        world.pass(minutes(2)).await;
+        let unfinished = world.unfinished();
+        for part in [
+            format!(
+                "claim {:?} has no instance",
+                claims[0].status.as_ref().unwrap().provider_id.as_ref().unwrap()
+            ),
+            format!("{} is deleted and still there", claims[1].name_any()),
+            "does not run".to_owned(),
+        ] {
+            assert!(has(&unfinished, &part), "{part}: {unfinished:#?}");
+        }
+    });
 }

@@ -3,20 +3,19 @@
 use crate::cluster_fixture::try_manager;
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
 use kerf_aws_sandbox::{AwsSandbox, connect};
+use kerf_chaos::{KerfCalls, LEASE};
 use kerf_controllers::{Election, Manager, Tuning};
 use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Seed};
 use kerf_sandbox::Sandbox;
-use kerf_sandbox::faults::{FaultPlan, Faults};
+use kerf_sandbox::faults::{FaultLayer, FaultPlan, Faults};
 use kube::Client;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
-
-/// The lease that the processes of a world compete for.
-const LEASE: &str = "karpenter-leader-election";
+use tower::Layer;
 
 /// How a process ended by itself.
 pub(super) struct End {
@@ -57,13 +56,31 @@ struct Parts {
     election: Option<Election>,
 }
 
+/// What a process is started in.
+pub(super) struct Environment<'a> {
+    /// How many processes there were, this one included.
+    pub(super) life: u64,
+    pub(super) sandbox: &'a Sandbox,
+    pub(super) aws: &'a AwsSandbox,
+    /// Whether it waits to be elected.
+    pub(super) elects: bool,
+}
+
+/// A client whose writes count as those of a life of the controllers, and its faults.
+pub(super) fn kerf_client(sandbox: &Sandbox, life: u64) -> (Client, Faults) {
+    let faults = Faults::new(&format!("life {life}"), sandbox.seed().derive("faults"));
+    let service = FaultLayer(faults.clone()).layer(KerfCalls(life).layer(sandbox.api().clone()));
+    (Client::new(service, "default"), faults)
+}
+
 impl Process {
-    pub(super) fn start(sandbox: &Sandbox, aws: &AwsSandbox, life: u64, elects: bool) -> Self {
+    pub(super) fn start(around: &Environment<'_>) -> Self {
+        let Environment { life, sandbox, aws, .. } = *around;
         let seed = sandbox.seed().derive(&format!("life {life}"));
-        let (client, faults) = sandbox.client_with_faults(&format!("life {life}"));
-        let aws_faults = AwsFaults::new(seed.derive("aws faults"));
+        let (client, faults) = kerf_client(sandbox, life);
+        let aws_faults = AwsFaults::new(seed.derive("aws faults")).of_client(&life.to_string());
         let shutdown = CancellationToken::new();
-        let election = elects.then(|| Election {
+        let election = around.elects.then(|| Election {
             client: client.clone(),
             config: ElectionConfig::new(LEASE, "default", life.to_string()),
         });

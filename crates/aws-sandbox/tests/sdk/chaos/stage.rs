@@ -1,5 +1,6 @@
 //! Where worlds play: a cluster and an account on which no controllers run yet.
 
+use super::reports::AccountReports;
 use super::reserved::Reserved;
 use super::scenario::TYPES;
 use super::strangers;
@@ -8,10 +9,11 @@ use kerf_apiserver::ApiServer;
 use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::SecurityGroup;
 use kerf_aws_sandbox::boot::Machines;
+use kerf_chaos::{Instances, Observation};
 use kerf_runtime::{CancellationToken, Clock};
 use kerf_sandbox::Sandbox;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
@@ -21,14 +23,25 @@ const METAL: &str = "m5.metal";
 /// When worlds begin, in seconds since 1970.
 pub(super) const BIRTH: i64 = 1_767_225_600;
 
-/// A cluster and an account on which nothing runs yet but machines.
-pub(super) async fn stage(seed: u64, reserved: &Reserved) -> (Sandbox, AwsSandbox, CancellationToken) {
+/// A cluster and an account on which nothing runs yet but machines, under observation.
+pub(super) struct Stage {
+    pub(super) sandbox: Sandbox,
+    pub(super) aws: AwsSandbox,
+    /// Stops the machines.
+    pub(super) machines: CancellationToken,
+    pub(super) observation: Observation,
+}
+
+/// The stage of a world; `whole` keeps its log.
+pub(super) async fn stage(seed: u64, reserved: &Reserved, whole: bool) -> Stage {
     let clock = Clock::simulated(jiff::Timestamp::from_second(BIRTH).unwrap());
-    let wall = clock.clone();
+    let observation = Observation::new(clock.clone(), whole, Instances::AreReported);
+    let (wall, look) = (clock.clone(), observation.clone());
     let api = ApiServer::builder()
         .clock(Arc::new(move || wall.now()))
         .seed(seed)
         .bookmark_interval(BOOKMARKS)
+        .observer(move |write| look.write(&write))
         .build();
     let sandbox = empty_cluster(seed).clock(clock.clone()).api(api);
     let sandbox = sandbox.build().await.unwrap();
@@ -43,8 +56,16 @@ pub(super) async fn stage(seed: u64, reserved: &Reserved) -> (Sandbox, AwsSandbo
     });
     reserved.settle(&mut account);
     strangers::settle(&mut account, clock.now());
-    let aws = AwsSandbox::new(account, clock);
-    let shutdown = CancellationToken::new();
-    tokio::spawn(Machines::new(aws.clone(), sandbox.client()).run(shutdown.clone()));
-    (sandbox, aws, shutdown)
+    let reports = Mutex::new(AccountReports::new(observation.clone()));
+    let aws = AwsSandbox::observed(account, clock, move |account, now| {
+        reports.lock().unwrap().look(account, now);
+    });
+    let machines = CancellationToken::new();
+    tokio::spawn(Machines::new(aws.clone(), sandbox.client()).run(machines.clone()));
+    Stage {
+        sandbox,
+        aws,
+        machines,
+        observation,
+    }
 }

@@ -2,9 +2,9 @@
 
 use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
 use super::notebook::Notebook;
-use super::process::{End, Process, first_end};
+use super::process::{End, Environment, Process, first_end, kerf_client};
 use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step};
-use super::stage::stage;
+use super::stage::{Stage, stage};
 use super::trouble::{Kept, Trouble};
 use super::users::{all, create, delete, merge, pick, pods};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -13,6 +13,7 @@ use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::{Account, Signal};
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
+use kerf_chaos::Observation;
 use kerf_runtime::CancellationToken;
 use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use kerf_sandbox::Sandbox;
@@ -41,6 +42,9 @@ const AFTERMATH: Duration = Duration::from_secs(150);
 const REST: Duration = Duration::from_secs(100 * 60);
 /// Most calls of an hour of rest, those of two classes: half of them are about the status of instances and the queue.
 const REST_CALLS_MAX: usize = 1200;
+
+/// Most violations of the invariants after single events that are reported.
+const VIOLATIONS_MAX: usize = 20;
 
 /// What became of a world.
 #[derive(Debug)]
@@ -99,6 +103,7 @@ pub(super) struct World {
     sandbox: Sandbox,
     pub(super) aws: AwsSandbox,
     machines: CancellationToken,
+    observation: Observation,
     processes: Vec<Process>,
     elects: bool,
     /// When processes that ended start again.
@@ -124,7 +129,12 @@ pub(super) struct World {
 impl World {
     pub(super) async fn begin(scenario: &Scenario, whole: bool) -> Self {
         let born = Instant::now();
-        let (sandbox, aws, machines) = stage(scenario.seed, &scenario.reserved).await;
+        let Stage {
+            sandbox,
+            aws,
+            machines,
+            observation,
+        } = stage(scenario.seed, &scenario.reserved, whole).await;
         let client = sandbox.client();
         for class in &scenario.classes {
             create::<EC2NodeClass>(&Api::all(client.clone()), class).await;
@@ -152,7 +162,8 @@ impl World {
             kept: Kept::default(),
             replicas,
             watcher: Watcher::default(),
-            notebook: Notebook::new(whole),
+            notebook: Notebook::new(whole, observation.clone()),
+            observation,
             hindered_by: BTreeSet::new(),
             calm_since: None,
             next_look: born + LOOK_EVERY,
@@ -170,9 +181,21 @@ impl World {
         self.sandbox.client()
     }
 
+    /// A client whose writes count as those of a life of the controllers.
+    pub(super) fn client_of(&self, life: u64) -> Client {
+        kerf_client(&self.sandbox, life).0
+    }
+
+    /// What is not as it must be once the world is quiet, as the invariants of all clouds have it.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        self.observation.unfinished()
+    }
+
     /// What was wrong so far.
-    pub(super) fn complaints(&self) -> &[String] {
-        &self.notebook.violations
+    pub(super) fn complaints(&self) -> Vec<String> {
+        let mut all = self.notebook.violations.clone();
+        all.extend(self.observation.violations().into_iter().take(VIOLATIONS_MAX));
+        all
     }
 
     /// Lets some time pass.
@@ -197,9 +220,8 @@ impl World {
         self.born.elapsed().as_secs_f64()
     }
 
-    fn remark(&mut self, text: &str) {
-        let at = self.at();
-        self.notebook.remark(at, text);
+    fn remark(&self, text: &str) {
+        self.observation.remark(text);
         tracing::info!("---- {text}");
     }
 
@@ -210,7 +232,12 @@ impl World {
 
     fn start(&mut self) {
         self.lives += 1;
-        let process = Process::start(&self.sandbox, &self.aws, self.lives, self.elects);
+        let process = Process::start(&Environment {
+            life: self.lives,
+            sandbox: &self.sandbox,
+            aws: &self.aws,
+            elects: self.elects,
+        });
         process.aws_faults.set(self.aws_plan.clone());
         process.set_faults(&self.kube_plan);
         self.remark(&format!("life {} begins", self.lives));
@@ -428,6 +455,7 @@ impl World {
             self.free_class().await;
             self.wait(Instant::now() + LOOK_EVERY).await;
             wrong = unfinished(&self.sight().await);
+            wrong.extend(self.unfinished());
             let wanted = usize::try_from(self.replicas.values().sum::<u64>()).unwrap();
             let (running, others) = pods(&self.client()).await;
             if (running, others) != (wanted, 0) {
@@ -453,8 +481,8 @@ impl World {
         let at = self.at();
         self.notebook.note(at, calls);
         Report {
-            violations: self.notebook.violations,
-            log: self.notebook.log,
+            violations: self.complaints(),
+            log: self.observation.log(),
             calls: self.notebook.calls,
             launches: self.notebook.launches,
             instances_max: self.instances_max,
