@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const ORPHAN_MAX: Duration = Duration::from_secs(5 * 60);
 /// How long a claim may live without its instance.
 const BEREFT_MAX: Duration = Duration::from_secs(10 * 60);
-/// How long a claim may take to go: pods that do not move wait for nothing longer.
+/// How long a claim may take to go while no pod keeps it: pods that do not move wait for nothing longer.
 const ENDING_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// How long a template that nothing needs may stay: a minute, a minute until it is looked for, and some time to act.
@@ -49,6 +49,8 @@ pub(super) struct Sight {
     /// Profiles under the path of the cluster: name, and the path that names the class.
     profiles: BTreeMap<String, String>,
     strangers: Strangers,
+    /// Names of claims that pods keep from ending.
+    pub(super) held: BTreeSet<String>,
 }
 
 /// The id of a claim's instance.
@@ -59,6 +61,7 @@ pub(super) fn id_of(claim: &NodeClaim) -> Option<&str> {
 impl Sight {
     pub(super) fn of(
         (claims, nodes, classes): (Vec<NodeClaim>, Vec<Node>, Vec<EC2NodeClass>),
+        held: BTreeSet<String>,
         account: &Account,
         now: Timestamp,
     ) -> Self {
@@ -92,6 +95,7 @@ impl Sight {
                 .map(|one| (one.name.clone(), one.path.clone()))
                 .collect(),
             strangers: strangers::look(account),
+            held,
         }
     }
 }
@@ -159,7 +163,7 @@ impl Watcher {
             if id_of(claim).is_some_and(|id| !living.contains(id)) {
                 lasting.push((format!("{name} has lost its instance"), BEREFT_MAX));
             }
-            if claim.metadata.deletion_timestamp.is_some() {
+            if claim.metadata.deletion_timestamp.is_some() && !sight.held.contains(&name) {
                 lasting.push((format!("{name} does not end"), ENDING_MAX));
             }
         }

@@ -5,6 +5,7 @@ mod notebook;
 mod noticed;
 mod places;
 mod process;
+mod protection;
 mod reports;
 mod reserved;
 mod scenario;

@@ -51,6 +51,7 @@ fn calm() -> Scenario {
     Scenario {
         processes: 1,
         deployments: vec![deployment],
+        pdbs: Vec::new(),
         steps: Vec::new(),
         rests: false,
         ..Scenario::of(SEED)

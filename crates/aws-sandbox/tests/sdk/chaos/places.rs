@@ -87,10 +87,14 @@ pub(super) fn misplaced(sight: &Sight, calm: Option<Duration>) -> Vec<String> {
 
 /// What must not last, and how long it may.
 pub(super) fn passing(sight: &Sight) -> impl Iterator<Item = (String, Duration)> {
+    let is_held = |id: &str| {
+        let mut of = sight.claims.iter().filter(|claim| id_of(claim) == Some(id));
+        of.any(|claim| sight.held.contains(&claim.name_any()))
+    };
     let closed = sight
         .places
         .iter()
-        .filter(|(_, place)| place.closes.is_some_and(|closes| closes <= sight.now));
+        .filter(move |(id, place)| place.closes.is_some_and(|closes| closes <= sight.now) && !is_held(id));
     closed.map(|(id, _)| (format!("{id} stays in a block that ends"), EMPTYING_MAX))
 }
 

@@ -1,5 +1,6 @@
 //! A small world and what happens in it for an hour, drawn from a seed.
 
+use super::protection::protect;
 use super::reserved::{Reserved, reserve};
 use super::trouble::{Trouble, trouble};
 use kerf_aws_sandbox::account::Signal;
@@ -38,6 +39,8 @@ pub(super) struct Scenario {
     pub(super) pools: Vec<Value>,
     pub(super) classes: Vec<Value>,
     pub(super) deployments: Vec<Value>,
+    /// PodDisruptionBudgets.
+    pub(super) pdbs: Vec<Value>,
     pub(super) reserved: Reserved,
     /// What happens when, in order.
     pub(super) steps: Vec<(Duration, Step)>,
@@ -138,6 +141,7 @@ impl Scenario {
             seed,
             reserved: Reserved::default(),
             rests: dice.chance(40) && pools.iter().all(lasts),
+            pdbs: Vec::new(),
             processes: if seed % 5 == 3 { 2 } else { 1 },
             classes: POOLS.iter().map(|(_, name)| class(&dice, name)).collect(),
             deployments: (0..dice.between(1, 3)).map(|at| deployment(&dice, at)).collect(),
@@ -145,6 +149,7 @@ impl Scenario {
             steps,
         };
         reserve(seed, &mut scenario);
+        protect(seed, &mut scenario);
         scenario
     }
 }

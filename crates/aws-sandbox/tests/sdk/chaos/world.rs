@@ -3,12 +3,14 @@
 use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
 use super::notebook::Notebook;
 use super::process::{End, Environment, Process, first_end, kerf_client};
+use super::protection::{free_pods, held, lift_budgets};
 use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step};
 use super::stage::{Stage, stage};
 use super::trouble::{Kept, Trouble};
 use super::users::{all, create, delete, merge, pick, pods};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::{Account, Signal};
@@ -141,6 +143,9 @@ impl World {
         }
         for pool in &scenario.pools {
             create::<NodePool>(&Api::all(client.clone()), pool).await;
+        }
+        for budget in &scenario.pdbs {
+            create::<PodDisruptionBudget>(&Api::default_namespaced(client.clone()), budget).await;
         }
         let mut replicas = BTreeMap::new();
         for deployment in &scenario.deployments {
@@ -306,7 +311,8 @@ impl World {
     pub(super) async fn sight(&self) -> Sight {
         let client = self.client();
         let objects = (all(&client).await, all(&client).await, all(&client).await);
-        self.aws.with(|account, now| Sight::of(objects, account, now))
+        let held = self.observation.look(held);
+        self.aws.with(|account, now| Sight::of(objects, held, account, now))
     }
 
     async fn look(&mut self) -> Sight {
@@ -426,7 +432,7 @@ impl World {
     }
 
     /// Nothing goes wrong any more and nothing stands in the way of anything.
-    fn make_peace(&mut self) {
+    async fn make_peace(&mut self, scenario: &Scenario) {
         self.remark("peace");
         for trouble in Trouble::none() {
             self.befall(&trouble);
@@ -434,6 +440,7 @@ impl World {
         let late = "KarpenterNodeRole-late".to_owned();
         self.aws.with(|account, _| account.roles.insert(late));
         self.back_at.fill(Instant::now());
+        lift_budgets(&self.client(), &scenario.pools).await;
     }
 
     /// A class that is to go waits for the machines of its pool.
@@ -446,13 +453,14 @@ impl World {
     }
 
     pub(super) async fn end(mut self, scenario: &Scenario) -> Report {
-        self.make_peace();
+        self.make_peace(scenario).await;
         let began = Instant::now();
         let mut calm_since: Option<Instant> = None;
         let mut wrong = Vec::new();
         let mut is_quiet = false;
         while began.elapsed() < PATIENCE {
             self.free_class().await;
+            free_pods(&self.client()).await;
             self.wait(Instant::now() + LOOK_EVERY).await;
             wrong = unfinished(&self.sight().await);
             wrong.extend(self.unfinished());
