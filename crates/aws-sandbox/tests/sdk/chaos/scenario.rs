@@ -2,7 +2,7 @@
 
 use super::protection::protect;
 use super::reserved::{Reserved, reserve};
-use super::trouble::{Trouble, trouble};
+use super::trouble::{Trouble, deny_more, trouble};
 use kerf_aws_sandbox::account::Signal;
 use kerf_runtime::{Rng, Seed};
 use serde_json::{Value, json};
@@ -150,6 +150,7 @@ impl Scenario {
         };
         reserve(seed, &mut scenario);
         protect(seed, &mut scenario);
+        deny_more(seed, &mut scenario.steps);
         scenario
     }
 }

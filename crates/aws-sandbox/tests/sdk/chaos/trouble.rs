@@ -1,6 +1,6 @@
 //! What goes wrong with the account: calls, capacity, permissions, images, addresses and the queue. Each trouble ends after a while.
 
-use super::scenario::{Dice, Step, TYPES};
+use super::scenario::{Dice, LIFE, Step, TYPES};
 use super::strangers::MARK;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::ec2_node_class::AmiFamily;
@@ -67,6 +67,18 @@ const DENIABLE: [&str; 24] = [
     "sqs:DeleteMessage",
     "sqs:ReceiveMessage",
     "ssm:GetParameter",
+];
+
+/// Actions that a role may lack, too, in some worlds.
+const ALSO_DENIABLE: [&str; 8] = [
+    "arc-zonal-shift:GetManagedResource",
+    "ec2:DescribeInstanceTypeOfferings",
+    "eks:DescribeCluster",
+    "iam:ListInstanceProfiles",
+    "iam:RemoveRoleFromInstanceProfile",
+    "iam:TagInstanceProfile",
+    "pricing:GetProducts",
+    "sqs:GetQueueUrl",
 ];
 
 /// Texts in the queue that are no valid messages.
@@ -169,6 +181,23 @@ pub(super) fn trouble(dice: &Dice, from: Duration, steps: &mut Vec<(Duration, St
             );
         }
     }
+}
+
+/// Adds a spell in which the role lacks more permissions to some worlds.
+pub(super) fn deny_more(seed: u64, steps: &mut Vec<(Duration, Step)>) {
+    let dice = Dice::new(seed, "denials");
+    if !dice.chance(30) {
+        return;
+    }
+    let from = dice.seconds(0, LIFE.as_secs() - 300);
+    let mut denied: Vec<&str> = (0..dice.between(1, 3)).map(|_| dice.one(&ALSO_DENIABLE)).collect();
+    if dice.chance(30) {
+        denied.push(dice.one(&DENIABLE));
+    }
+    steps.push((from, Step::Trouble(Trouble::Deny(denied))));
+    let until = from + dice.seconds(20, 1200);
+    steps.push((until, Step::Trouble(Trouble::Deny(Vec::new()))));
+    steps.sort_by_key(|(at, _)| *at);
 }
 
 fn plan(dice: &Dice) -> AwsFaultPlan {
