@@ -3,8 +3,8 @@
 use crate::cluster_fixture::try_manager;
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
 use kerf_aws_sandbox::{AwsSandbox, connect};
-use kerf_chaos::{KerfCalls, LEASE};
-use kerf_controllers::{Election, Manager, Tuning};
+use kerf_chaos::{KerfCalls, LEASE, Observation};
+use kerf_controllers::{DecisionObserver, Election, Manager, ObservedDecision, Tuning};
 use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Seed};
@@ -54,6 +54,8 @@ struct Parts {
     aws: AwsSandbox,
     aws_faults: AwsFaults,
     election: Option<Election>,
+    compares: bool,
+    observation: Observation,
 }
 
 /// What a process is started in.
@@ -62,8 +64,11 @@ pub(super) struct Environment<'a> {
     pub(super) life: u64,
     pub(super) sandbox: &'a Sandbox,
     pub(super) aws: &'a AwsSandbox,
+    pub(super) observation: &'a Observation,
     /// Whether it waits to be elected.
     pub(super) elects: bool,
+    /// Whether each plan is compared with that of a solver that remembers nothing.
+    pub(super) compares: bool,
 }
 
 /// A client whose writes count as those of a life of the controllers, and its faults.
@@ -92,6 +97,8 @@ impl Process {
             aws: aws.clone(),
             aws_faults: aws_faults.clone(),
             election,
+            compares: around.compares,
+            observation: around.observation.clone(),
         };
         let token = shutdown.clone();
         let task = tokio::spawn(async move {
@@ -163,11 +170,29 @@ pub(super) async fn first_end(processes: &mut [Process]) -> (usize, End) {
     .await
 }
 
+/// Reports plans that the plan checker objects to, or that a solver that remembers nothing does not make.
+fn plan_observer(observation: Observation) -> DecisionObserver {
+    DecisionObserver::new(move |inputs, _, decision| {
+        let ObservedDecision::Provision(pass) = decision else {
+            return;
+        };
+        if !pass.violations.is_empty() {
+            let text = format!("the plan of {} breaks rules: {:?}", inputs.now, pass.violations);
+            observation.report(vec![text]);
+        }
+        if pass.differs {
+            let text = format!("a solver that remembers nothing plans otherwise at {}", inputs.now);
+            observation.report(vec![text]);
+        }
+    })
+}
+
 async fn manager(parts: Parts) -> Result<Manager, String> {
     let metrics = Metrics::new(LabelNames::default());
     let connection = connect(&parts.aws, &parts.aws_faults, &metrics).map_err(|error| error.to_string())?;
     let tuning = Tuning {
-        compare: false,
+        compare: parts.compares,
+        decision_observer: plan_observer(parts.observation),
         ..Tuning::default()
     };
     let manager = try_manager(

@@ -44,6 +44,8 @@ pub(super) struct Scenario {
     pub(super) reserved: Reserved,
     /// What happens when, in order.
     pub(super) steps: Vec<(Duration, Step)>,
+    /// Whether each plan is compared with that of a solver that remembers nothing.
+    pub(super) compares: bool,
     /// Whether the world is watched for a while after it is quiet.
     pub(super) rests: bool,
 }
@@ -142,6 +144,7 @@ impl Scenario {
             reserved: Reserved::default(),
             rests: dice.chance(40) && pools.iter().all(lasts),
             pdbs: Vec::new(),
+            compares: seed % 4 == 1,
             processes: if seed % 5 == 3 { 2 } else { 1 },
             classes: POOLS.iter().map(|(_, name)| class(&dice, name)).collect(),
             deployments: (0..dice.between(1, 3)).map(|at| deployment(&dice, at)).collect(),

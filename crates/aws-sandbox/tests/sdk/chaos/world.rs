@@ -108,6 +108,7 @@ pub(super) struct World {
     observation: Observation,
     processes: Vec<Process>,
     elects: bool,
+    compares: bool,
     /// When processes that ended start again.
     back_at: Vec<Instant>,
     lives: u64,
@@ -159,6 +160,7 @@ impl World {
             machines,
             processes: Vec::new(),
             elects: scenario.processes > 1,
+            compares: scenario.compares,
             back_at: Vec::new(),
             lives: 0,
             aws_plan: AwsFaultPlan::default(),
@@ -241,7 +243,9 @@ impl World {
             life: self.lives,
             sandbox: &self.sandbox,
             aws: &self.aws,
+            observation: &self.observation,
             elects: self.elects,
+            compares: self.compares,
         });
         process.aws_faults.set(self.aws_plan.clone());
         process.set_faults(&self.kube_plan);
