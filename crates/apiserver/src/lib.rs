@@ -41,5 +41,5 @@ mod write;
 pub use admission::{Admission, Problem, UnknownField};
 pub use handlers::ResponseBody;
 pub use server::{ApiServer, ApiServerBuilder, ServeError, ServingHandle, serve_https};
-pub use state::{Clock, Write};
+pub use state::{Backup, Clock, Write};
 pub use storage::{Change, OpenError};

@@ -87,6 +87,8 @@ struct Watch {
     filter: Filter,
     view: View,
     written: Arc<Notify>,
+    /// The epoch in which it began.
+    epoch: u64,
     /// Everything up to this version has been sent.
     cursor: u64,
     /// The objects a watch begins with, rendered one by one because many watches may begin at once.
@@ -110,6 +112,7 @@ pub(crate) fn open(
     let now = Instant::now();
     let mut watch = Watch {
         written: table.written(),
+        epoch: state.epoch,
         cursor: state.version,
         initial: Vec::new().into_iter(),
         pending: VecDeque::new(),
@@ -172,6 +175,10 @@ impl Watch {
     fn read_history(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
+        if state.epoch != self.epoch {
+            self.ended = true;
+            return true;
+        }
         let table = state.table(self.resource.table);
         let Some(events) = table.events_after(self.cursor, BATCH_MAX) else {
             let message = format!("too old resource version: {} ({})", self.cursor, table.compacted());

@@ -14,7 +14,7 @@ use tower::Service;
 use super::ApiServerBuilder;
 use crate::error::ApiError;
 use crate::handlers::{self, Answer, ResponseBody};
-use crate::state::Shared;
+use crate::state::{Backup, Shared};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -52,6 +52,18 @@ impl ApiServer {
     /// watches that start from an older version.
     pub fn compact(&self) {
         self.shared.lock().compact();
+    }
+
+    /// The objects as they are now.
+    #[must_use]
+    pub fn back_up(&self) -> Backup {
+        self.shared.lock().back_up()
+    }
+
+    /// Goes back to a backup of this server, as a restored etcd does: objects and versions are those of the backup, and running watches end. A
+    /// watch from a later version waits, as on the real server, until writes have reached that version. The log on disk does not follow.
+    pub fn restore(&self, backup: &Backup) {
+        self.shared.lock().go_back(backup);
     }
 
     /// The version of the last write.

@@ -14,5 +14,6 @@ pub(crate) use garbage::{FOREGROUND, GarbageTask, ORPHAN};
 pub(crate) use objects::{ObjectRef, State, seconds};
 pub(crate) use observer::Observer;
 pub use observer::Write;
+pub use recovery::Backup;
 pub use shared::Clock;
 pub(crate) use shared::Shared;

@@ -30,6 +30,8 @@ pub(crate) struct ObjectRef {
 pub(crate) struct State {
     /// The one resourceVersion counter.
     pub(crate) version: u64,
+    /// How often the server went back to a backup: running watches belong to one epoch.
+    pub(crate) epoch: u64,
     pub(crate) registry: Registry,
     pub(super) tables: Vec<Table>,
     table_of: BTreeMap<(String, String), TableId>,
@@ -55,6 +57,7 @@ impl State {
     pub(crate) fn new(seed: u64, history_max: usize) -> Self {
         let mut state = Self {
             version: 1,
+            epoch: 0,
             registry: Registry::default(),
             tables: Vec::new(),
             table_of: BTreeMap::new(),

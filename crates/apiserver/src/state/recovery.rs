@@ -9,7 +9,48 @@ use super::State;
 use crate::json;
 use crate::storage::{Change, Log, LogEntry, OpenError, Stored, TableId};
 
+/// The objects of a server at one moment, as a backup of etcd has them.
+#[derive(Clone, Debug)]
+pub struct Backup {
+    version: u64,
+    tables: Vec<(TableId, Vec<Arc<Stored>>)>,
+}
+
 impl State {
+    /// The objects as they are now.
+    pub(crate) fn back_up(&self) -> Backup {
+        let tables = self.tables();
+        Backup {
+            version: self.version,
+            tables: tables
+                .map(|(id, table)| (id, table.range(None).cloned().collect()))
+                .collect(),
+        }
+    }
+
+    /// Goes back to the objects and the version of a backup, without events. Tables made since then stay, empty.
+    pub(crate) fn go_back(&mut self, backup: &Backup) {
+        let now: Vec<(TableId, Vec<Arc<Stored>>)> = self.back_up().tables;
+        for (id, objects) in now {
+            for object in objects {
+                self.unindex(id, &object);
+                self.table_mut(id).forget(&object.key);
+            }
+        }
+        for (id, objects) in &backup.tables {
+            for object in objects {
+                self.index(*id, object);
+                self.table_mut(*id).restore(Arc::clone(object));
+            }
+        }
+        self.version = backup.version;
+        self.epoch += 1;
+        let ids: Vec<TableId> = self.tables().map(|(id, _)| id).collect();
+        for id in ids {
+            self.table_mut(id).compact(backup.version);
+        }
+    }
+
     /// Reads the log of `folder` and continues it: every later write is appended.
     ///
     /// History is not kept: watches from before the restart end with 410 Expired.

@@ -195,6 +195,37 @@ async fn a_watch_ends_at_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_restore_the_past_is_there_and_watches_have_ended() {
+    let h = Harness::new();
+    let maps: Api<ConfigMap> = h.api();
+    for name in ["changed", "deleted"] {
+        maps.create(&PostParams::default(), &config_map(name)).await.unwrap();
+    }
+    let (backup, version) = (h.server.back_up(), h.server.resource_version());
+    let open = maps.watch(&WatchParams::default(), &version.to_string()).await.unwrap();
+    let open = tokio::spawn(open.map_ok(|e| brief(&e)).try_collect::<Vec<_>>());
+    label(&maps, "changed", "web").await;
+    maps.delete("deleted", &DeleteParams::default()).await.unwrap();
+    maps.create(&PostParams::default(), &config_map("new")).await.unwrap();
+    let later = h.server.resource_version();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    h.server.restore(&backup);
+    let seen = open.await.unwrap().unwrap();
+    assert_eq!(seen.len(), 3, "what came before the restore: {seen:?}");
+    assert_eq!(h.server.resource_version(), version);
+    let listed = maps.list(&ListParams::default()).await.unwrap();
+    let names: Vec<_> = listed.iter().map(|map| map.metadata.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["changed", "deleted"]);
+    assert!(listed.items[0].metadata.labels.is_none());
+    // Nobody who is ahead hears of the writes that catch up.
+    label(&maps, "deleted", "again").await;
+    let ahead = events(&maps, &briefly(), &later.to_string()).await;
+    assert_eq!(ahead, []);
+    let seen = events(&maps, &briefly(), &version.to_string()).await;
+    assert_eq!(seen, [("MODIFIED", "deleted".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_compaction_old_versions_are_expired() {
     let h = Harness::new();
     let maps: Api<ConfigMap> = h.api();
