@@ -266,6 +266,27 @@ fn a_cluster_is_checked_and_takes_the_manifests() {
         message(&after, "permissions").starts_with("service account kube-system/kerf has all "),
         "{after:#}"
     );
+    // With the gate of CapacityBuffers, their permissions are asked for, too: of buffers, their status, PodTemplates and three workloads. The
+    // embedded API server allows everything.
+    let deployments = "/apis/apps/v1/namespaces/kube-system/deployments";
+    let (_, mut deployment) = objects
+        .iter()
+        .find(|(path, _)| *path == deployments)
+        .cloned()
+        .expect("a Deployment");
+    let containers = &mut deployment["spec"]["template"]["spec"]["containers"];
+    let variables = containers[0]["env"].as_array_mut().expect("variables");
+    variables.retain(|variable| variable["name"] != "FEATURE_GATES");
+    variables.push(json!({"name": "FEATURE_GATES", "value": "CapacityBuffer=true"}));
+    up.delete(&format!("{deployments}/kerf"));
+    up.create(&[(deployments, deployment)]);
+    let gated = report(&check());
+    let asked = |report: &Value| {
+        let message = message(report, "permissions");
+        let number = message.split(' ').find_map(|word| word.parse::<usize>().ok());
+        number.expect("a number of permissions")
+    };
+    assert_eq!(asked(&gated), asked(&after) + 3 + 1 + 3 + 9, "{gated:#}");
 }
 
 #[test]
