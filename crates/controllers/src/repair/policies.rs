@@ -149,10 +149,19 @@ impl Policies {
         let mut inner = self.lock();
         inner.listed = true;
         if !std::mem::replace(&mut inner.warned, true) {
-            tracing::warn!(
-                error = describe(&error),
-                "NodeRepairPolicies cannot be read, nodes are repaired as the provider says only; install the CRD and its permissions to use them"
-            );
+            let error = describe(&error);
+            if kind == ApiErrorKind::Forbidden {
+                // The client's warning names the rule to add.
+                tracing::info!(
+                    error,
+                    "NodeRepairPolicies may not be read, nodes are repaired as the provider says only"
+                );
+            } else {
+                tracing::warn!(
+                    error,
+                    "NodeRepairPolicies cannot be read, nodes are repaired as the provider says only; install their CRD to use them"
+                );
+            }
         }
         Some(ABSENT)
     }
