@@ -6,12 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, StreamBody};
 use kerf_apiserver::ApiServer;
-use kerf_runtime::Options;
 use kerf_runtime::client::ApiLayers;
+use kerf_runtime::{CancellationToken, Options};
 use kerf_sandbox::Sandbox;
 use kube::Client;
 use kube::client::Body;
@@ -49,6 +51,8 @@ pub(crate) struct Write {
 
 struct State {
     rule: Arc<Rule>,
+    /// Cancelled when the answers under way, watches above all, end.
+    connections: CancellationToken,
     writes: Vec<Write>,
     conflicts: Vec<String>,
 }
@@ -62,6 +66,7 @@ impl ApiFaults {
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             rule: Arc::new(|_| CallFault::None),
+            connections: CancellationToken::new(),
             writes: Vec::new(),
             conflicts: Vec::new(),
         })))
@@ -88,6 +93,13 @@ impl ApiFaults {
     /// Ends all faults.
     pub(crate) fn heal(&self) {
         self.rule(|_| CallFault::None);
+    }
+
+    /// Loses every call from now on and ends the watches there are, as an API server does that goes away.
+    pub(crate) fn go_away(&self) {
+        self.rule(|_| CallFault::Lost);
+        let connections = std::mem::take(&mut self.lock().connections);
+        connections.cancel();
     }
 
     /// The writes whose `METHOD path` ends so, events and leases left out.
@@ -186,6 +198,7 @@ impl Service<Request<Body>> for FaultyApi {
                 CallFault::Late(time) => tokio::time::sleep(time).await,
                 CallFault::Cut | CallFault::None => {}
             }
+            let connection = api_faults.lock().connections.clone();
             let answer = inner.call(request).await.map_err(BoxError::from)?;
             if answer.status() == StatusCode::CONFLICT {
                 api_faults.lock().conflicts.push(call);
@@ -196,7 +209,9 @@ impl Service<Request<Body>> for FaultyApi {
                 let half = Full::from(whole.slice(..whole.len() / 2));
                 return Ok(Response::from_parts(head, half.map_err(BoxError::from).boxed_unsync()));
             }
-            Ok(Response::from_parts(head, body.map_err(BoxError::from).boxed_unsync()))
+            let frames = body.into_data_stream().map_ok(Frame::data).map_err(BoxError::from);
+            let frames = frames.take_until(connection.cancelled_owned());
+            Ok(Response::from_parts(head, StreamBody::new(frames).boxed_unsync()))
         })
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_apiserver::Backup;
 use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
@@ -143,6 +144,21 @@ impl Simulation {
         self.manager.abort();
         let _ = self.manager.await;
         self.sandbox
+    }
+
+    /// Puts the cluster back to a backup while the controllers go on. The other parts of the control plane start anew, as they do when an etcd is
+    /// restored.
+    pub(crate) async fn restore(self, backup: &Backup) -> Self {
+        let clock = self.sandbox.clock().clone();
+        let api = self.sandbox.stop().await;
+        api.restore(backup);
+        let sandbox = Sandbox::builder().seed(7).clock(clock).api(api).build().await;
+        Self {
+            sandbox: sandbox.expect("a sandbox"),
+            context: self.context,
+            shutdown: self.shutdown,
+            manager: self.manager,
+        }
     }
 
     /// Ends the controllers in good order.

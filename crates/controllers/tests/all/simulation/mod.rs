@@ -5,6 +5,7 @@
 mod annotations;
 mod api_calls;
 pub(crate) mod api_faults;
+mod api_outages;
 mod capacity_buffers;
 mod clock;
 mod concurrency;
@@ -51,6 +52,7 @@ mod repair;
 mod repair_policies;
 mod replacement_failures;
 mod reporting;
+mod restored_backup;
 mod roles;
 mod scale_ups;
 mod scripted_cloud;
