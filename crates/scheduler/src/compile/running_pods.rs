@@ -147,6 +147,10 @@ impl RunningPods {
     /// Reads a snapshot. Nodes that are unchanged since `before` are not read again.
     pub(crate) fn new(snapshot: &Snapshot, before: Option<(&Self, &SnapshotDiff)>) -> Self {
         let before = before.filter(|(bound, _)| !bound.shapes.is_stale());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "equal shapes at two addresses are two kinds, whose counts are added up"
+        )]
         let shape = |pod: &Pod| {
             let inverse_groups = !pod.shape.anti_affinity.is_empty();
             inverse_groups.then_some((Arc::as_ptr(&pod.shape) as usize, 0))
@@ -210,6 +214,10 @@ impl RunningPods {
 
 impl PodKinds {
     fn read(snapshot: &Snapshot, before: Option<(&Kinds<Arc<Pod>>, &SnapshotDiff)>) -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "equal labels at two addresses are two kinds, whose counts are added up"
+        )]
         let labels = |pod: &Pod| {
             let pointers = (Arc::as_ptr(&pod.labels) as usize, pod.namespace.as_ptr() as usize);
             pod.is_active().then_some(pointers)

@@ -25,6 +25,10 @@ impl<'a> LabelProfiles<'a> {
 
     /// The id of a pod's profile. A new profile's pod is appended to `profiles`.
     pub(super) fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the address only spares a look-up by value, which gives the same id"
+        )]
         let key = (Arc::as_ptr(&pod.labels), &*pod.namespace);
         let shared = Arc::strong_count(&pod.labels) > 1;
         if let Some(known) = self.by_pointer.get(&key).filter(|_| shared) {

@@ -25,9 +25,14 @@ impl<'a, T: Hash + Eq> Numbering<'a, T> {
         if Arc::strong_count(value) == 1 {
             return *by_value.entry(&**value).or_insert(next);
         }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the address only spares a look-up by value, which gives the same id"
+        )]
+        let pointer = Arc::as_ptr(value);
         *self
             .by_pointer
-            .entry(Arc::as_ptr(value))
+            .entry(pointer)
             .or_insert_with(|| *by_value.entry(&**value).or_insert(next))
     }
 
