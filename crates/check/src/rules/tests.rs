@@ -2,6 +2,11 @@
 //!
 //! Generators draw from few values, so that rules meet: equal texts, integers around a bound, integers written with leading zeros.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests compare the rules with the model's algebra"
+)]
+
 mod amounts;
 mod labels;
 mod pods;

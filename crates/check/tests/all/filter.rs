@@ -1,5 +1,7 @@
 //! The filters give the same reasons as kube-scheduler.
 
+#![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
+
 use crate::fixture::{Cluster, bind, pod, port, resources, spread, term};
 use kerf_check::filter::feasible;
 use kerf_model::intern::sym;

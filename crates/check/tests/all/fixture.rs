@@ -1,5 +1,7 @@
 //! A small cluster, and plans for it that are good until a test spoils them.
 
+#![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
+
 use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};

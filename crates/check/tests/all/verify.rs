@@ -1,5 +1,7 @@
 //! Good plans pass, and each way of spoiling one is found.
 
+#![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
+
 use crate::fixture::{Cluster, app, bind, pod, port, replicas, resources, spread, term};
 use kerf_check::{CheckOptions, Rule, verify};
 use kerf_model::intern::sym;

@@ -1,5 +1,6 @@
 //! Every pure crate and `aws` carry the agreed clippy.toml, every crate the workspace's lints and the lints against panics.
 
+use crate::independence::without_algebra;
 use crate::source::root;
 use crate::verdict::judge;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ fn pure_crates_carry_the_agreed_clippy_toml() {
     for name in PURE.into_iter().chain(ALSO_CARRY) {
         let path = root().join("crates").join(name).join("clippy.toml");
         let finding = match std::fs::read_to_string(path) {
-            Ok(text) if text == agreed => continue,
+            Ok(text) if text == agreed || (name == "check" && without_algebra(&text) == agreed) => continue,
             Ok(_) => "clippy.toml differs from crates/tidy/pure-clippy.toml",
             Err(_) => "no clippy.toml: copy crates/tidy/pure-clippy.toml",
         };

@@ -2,6 +2,8 @@
 //!
 //! No pods depend on each other here except through host ports: [`super::worlds`] covers topology.
 
+#![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
+
 use kerf_check::{CheckOptions, verify};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
