@@ -8,7 +8,7 @@ use kerf_model::pod::PodShape;
 use kerf_model::requirement::{Requirement, Requirements};
 use proptest::prelude::*;
 
-const VALUES: [&str; 8] = ["a", "b", "4", "5", "05", "6", "-1", ""];
+const VALUES: [&str; 9] = ["a", "b", "4", "5", "05", "6", "-1", "", "9223372036854775807"];
 const KEYS: [&str; 3] = ["x", "y", "kubernetes.io/arch"];
 
 /// An expression as a manifest writes it.
@@ -20,17 +20,36 @@ enum Written {
     DoesNotExist,
     Gt(i64),
     Lt(i64),
+    Gte(i64),
+    Lte(i64),
+    /// `NotIn` the values, `Gte` the first number and `Lte` the second, as one requirement.
+    NotInWithin(Vec<usize>, i64, i64),
+}
+
+fn values() -> impl Strategy<Value = Vec<usize>> {
+    prop::collection::vec(0..VALUES.len(), 1..4)
+}
+
+fn with(number: impl Strategy<Value = i64>) -> impl Strategy<Value = Written> {
+    let operators = [Written::Gt, Written::Lt, Written::Gte, Written::Lte];
+    (prop::sample::select(operators.to_vec()), number).prop_map(|(operator, number)| operator(number))
 }
 
 fn written() -> impl Strategy<Value = Written> {
-    let values = || prop::collection::vec(0..VALUES.len(), 1..4);
     prop_oneof![
         3 => values().prop_map(Written::In),
         2 => values().prop_map(Written::NotIn),
         1 => Just(Written::Exists),
         1 => Just(Written::DoesNotExist),
-        1 => (-2_i64..8).prop_map(Written::Gt),
-        1 => (-2_i64..8).prop_map(Written::Lt),
+        3 => with(-2_i64..8),
+    ]
+}
+
+/// Besides what a manifest writes usually: the ends of the range, and exclusions together with bounds.
+fn unusual() -> impl Strategy<Value = Written> {
+    prop_oneof![
+        1 => with(prop::sample::select(&[i64::MIN, i64::MAX - 1, i64::MAX][..])),
+        2 => (values(), -2_i64..8, -2_i64..8).prop_map(|(values, least, most)| Written::NotInWithin(values, least, most)),
     ]
 }
 
@@ -44,6 +63,33 @@ impl Written {
             Self::DoesNotExist => Requirement::does_not_exist(key),
             Self::Gt(number) => Requirement::greater(key, *number),
             Self::Lt(number) => Requirement::less(key, *number),
+            Self::Gte(number) => Requirement::between(key, Some(*number), None),
+            Self::Lte(number) => Requirement::between(key, None, Some(*number)),
+            Self::NotInWithin(values, least, most) => {
+                let within = Requirement::between(key, Some(*least), Some(*most));
+                Requirement::none_of(key, text(values)).intersect(&within, interner)
+            }
+        }
+    }
+
+    /// Whether a label, or its absence, satisfies the expression as Kubernetes documents the operators. Bounds that no integer of zero or
+    /// more satisfies are read as `DoesNotExist` (SCH-084, SCH-088, SCH-479).
+    fn admits(&self, label: Option<&str>) -> bool {
+        let listed = |values: &[usize]| label.is_some_and(|label| values.iter().any(|at| VALUES[*at] == label));
+        let integer = label.and_then(|label| label.parse::<i64>().ok());
+        match self {
+            Self::In(values) => listed(values),
+            Self::NotIn(values) => !listed(values),
+            Self::Exists => label.is_some(),
+            Self::DoesNotExist | Self::Gt(i64::MAX) | Self::Lt(..=0) | Self::Lte(..0) => label.is_none(),
+            Self::NotInWithin(_, least, most) if least > most || *most < 0 => label.is_none(),
+            Self::Gt(number) => integer.is_some_and(|value| value > *number),
+            Self::Lt(number) => integer.is_some_and(|value| value < *number),
+            Self::Gte(number) => integer.is_some_and(|value| value >= *number),
+            Self::Lte(number) => integer.is_some_and(|value| value <= *number),
+            Self::NotInWithin(values, least, most) => {
+                !listed(values) && integer.is_some_and(|value| *least <= value && value <= *most)
+            }
         }
     }
 }
@@ -68,15 +114,18 @@ proptest! {
     #![proptest_config(config(1))]
 
     #[test]
-    fn an_expression_admits_the_same_labels(written in written(), value in prop::option::of(0..VALUES.len())) {
+    fn an_expression_admits_what_it_says(written in prop_oneof![written(), unusual()], value in prop::option::of(0..VALUES.len())) {
         let interner = Interner::default();
         let requirement = written.requirement(interner.intern("x"), &interner);
-        let expected = match value {
-            Some(at) => requirement.has(interner.intern(VALUES[at]), &interner),
-            None => requirement.admits_absence(),
-        };
         let label = value.map(|at| VALUES[at]);
+        let expected = written.admits(label);
         prop_assert_eq!(Expression::read(&requirement, &interner).holds(label), expected);
+        match label {
+            Some(text) => prop_assert_eq!(requirement.has(interner.intern(text), &interner), expected),
+            // The model takes exclusions together with bounds for `NotIn`, which a missing label satisfies (SCH-085).
+            None if matches!(written, Written::NotInWithin(..)) => {}
+            None => prop_assert_eq!(requirement.admits_absence(), expected),
+        }
     }
 
     #[test]
