@@ -117,6 +117,28 @@ impl Planned {
         self.pods[at] = pod;
     }
 
+    /// Exchanges a pod of one launch for a pod of another and keeps their statements of requests true.
+    fn exchange_pods(&mut self, draw: &mut Draw) {
+        let launches = &mut self.plan.launches;
+        let one = draw.below(launches.len().max(1));
+        let (before, after) = launches.split_at_mut(one);
+        let Some((one, after)) = after.split_first_mut() else {
+            return;
+        };
+        let mut others: Vec<&mut Launch> = before.iter_mut().chain(after).collect();
+        if others.is_empty() {
+            return;
+        }
+        let other = others.swap_remove(draw.below(others.len()));
+        let at = [&*one, &*other].map(|launch| draw.below(launch.pods.len()));
+        let pods = [Arc::clone(&one.pods[at[0]]), Arc::clone(&other.pods[at[1]])];
+        for (launch, at, gone, come) in [(one, at[0], &pods[0], &pods[1]), (other, at[1], &pods[1], &pods[0])] {
+            launch.pods[at] = Arc::clone(come);
+            launch.requests.subtract(&gone.shape.requests);
+            launch.requests.add(&come.shape.requests);
+        }
+    }
+
     fn change(&mut self, draw: &mut Draw) {
         let interner = Arc::clone(&self.snapshot.interner);
         let offered =
@@ -126,7 +148,7 @@ impl Planned {
         }
         let at = draw.below(self.pods.len());
         let zone = interner.intern(draw.pick(&["a", "b", "c"]));
-        match draw.below(8) {
+        match draw.below(10) {
             0 => self.change_catalogue(|catalogue| {
                 let offerings = catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings);
                 let closed = offerings.filter(|offering| only(&offering.requirements, sym::ZONE) == Some(zone));
@@ -142,7 +164,13 @@ impl Planned {
                 shape.node_selector = Requirements::from_all([Requirement::is(sym::ZONE, zone)], &interner);
             }),
             5 => self.change_pod(at, |shape| shape.tolerations.clear()),
-            6 => {
+            6 => self.exchange_pods(draw),
+            7 => self.change_catalogue(|catalogue| {
+                let at = draw.below(catalogue.types.len());
+                let key = draw.pick(&[sym::ARCH, sym::ARCH, sym::OS, sym::ZONE, sym::CAPACITY_TYPE]);
+                catalogue.types[at].requirements.remove(key);
+            }),
+            8 => {
                 let pool = draw.below(self.snapshot.pools.len());
                 Arc::make_mut(&mut self.snapshot.pools[pool]).limits =
                     Some(Resources::new().with(sym::CPU, draw.pick(&[3000, 9000, 20_000])));
@@ -205,17 +233,27 @@ fn usable(launch: &Launch, offering: &Offering) -> bool {
             .all(|key| allowed(key) && !excluded(key))
 }
 
-/// The value of one of the labels pods select by here.
-fn label(kind: &InstanceType, offering: &Offering, key: Sym) -> Sym {
+/// The value of one of the labels pods select by here: that of the offering, of its type or, where neither has one, of the launch.
+fn label(launch: &Launch, kind: &InstanceType, offering: &Offering, key: Sym) -> Option<Sym> {
+    let of_launch = || listed(&launch.requirements, key).filter(|values| values.len() == 1);
     only(&offering.requirements, key)
         .or_else(|| only(&kind.requirements, key))
-        .expect("a label of every type")
+        .or_else(|| of_launch()?.first().copied())
 }
 
-fn selected(shape: &PodShape, value: impl Fn(Sym) -> Sym) -> bool {
-    let holds = |one: &Requirement| one.values.contains(&value(one.key)) != one.complement;
+/// Whether labels are those the shape selects, where `missing` says whether a missing one is.
+fn selects(shape: &PodShape, value: impl Fn(Sym) -> Option<Sym>, missing: impl Fn(&Requirement) -> bool) -> bool {
+    let holds = |one: &Requirement| match value(one.key) {
+        Some(value) => one.values.contains(&value) != one.complement,
+        None => missing(one),
+    };
     let terms = &shape.required_terms;
     shape.node_selector.iter().all(holds) && (terms.is_empty() || terms.iter().any(|term| term.iter().all(holds)))
+}
+
+/// Kubernetes' rule: only `NotIn` selects nodes without the label.
+fn selected(shape: &PodShape, value: impl Fn(Sym) -> Option<Sym>) -> bool {
+    selects(shape, value, |one| one.complement)
 }
 
 fn tolerated(shape: &PodShape, taints: &[Taint]) -> bool {
@@ -236,17 +274,18 @@ fn objection(planned: &Planned, launch: &Launch) -> Option<&'static str> {
     if !launch.pods.iter().all(|pod| tolerated(&pod.shape, &pool.taints)) {
         return Some("a taint is not tolerated");
     }
-    let daemons = |kind: &InstanceType| {
-        let runs = |shape: &PodShape| {
-            tolerated(shape, &pool.taints) && selected(shape, |key| only(&kind.requirements, key).expect("a label"))
-        };
-        planned
-            .snapshot
-            .daemons
-            .iter()
-            .map(|daemon| &*daemon.shape)
-            .filter(|shape| runs(shape))
-            .collect::<Vec<_>>()
+    let tolerating = || {
+        let daemons = planned.snapshot.daemons.iter().map(|daemon| &*daemon.shape);
+        daemons.filter(|shape| tolerated(shape, &pool.taints))
+    };
+    // SCH-154: a label the type lacks does not keep a daemon from counting.
+    let counted = |kind: &InstanceType| {
+        let selected = |shape: &&PodShape| selects(shape, |key| only(&kind.requirements, key), |_| true);
+        tolerating().filter(selected).collect::<Vec<_>>()
+    };
+    let running = |kind: &InstanceType, offering: &Offering| {
+        let selected = |shape: &&PodShape| selected(shape, |key| label(launch, kind, offering, key));
+        tolerating().filter(selected).collect::<Vec<_>>()
     };
     let sum = |shapes: &[&PodShape], name| -> i64 { shapes.iter().map(|shape| amount_of(&shape.requests, name)).sum() };
     let pods: Vec<&PodShape> = launch.pods.iter().map(|pod| &*pod.shape).collect();
@@ -268,11 +307,13 @@ fn objection(planned: &Planned, launch: &Launch) -> Option<&'static str> {
         if pods.iter().any(|shape| {
             offerings
                 .iter()
-                .any(|offering| !selected(shape, |key| label(kind, offering, key)))
+                .any(|offering| !selected(shape, |key| label(launch, kind, offering, key)))
         }) {
             return Some("a pod does not select what the launch may become");
         }
-        let all: Vec<&PodShape> = pods.iter().copied().chain(daemons(kind)).collect();
+        // Daemons select by nothing here in which the offerings of a type differ.
+        let daemons = offerings.first().map(|offering| running(kind, offering));
+        let all: Vec<&PodShape> = pods.iter().copied().chain(daemons.unwrap_or_default()).collect();
         if [sym::CPU, sym::MEMORY, sym::PODS]
             .into_iter()
             .any(|name| sum(&all, name) > amount_of(&kind.capacity, name))
@@ -303,7 +344,7 @@ fn objection(planned: &Planned, launch: &Launch) -> Option<&'static str> {
     let overhead = launch
         .types
         .iter()
-        .map(|at| daemons(&launch.catalogue.types[*at as usize]));
+        .map(|at| counted(&launch.catalogue.types[*at as usize]));
     let least = |name| overhead.clone().map(|shapes| sum(&shapes, name)).min().unwrap_or(0);
     let misstated = |name| amount_of(&launch.requests, name) != least(name) + sum(&pods, name);
     [sym::CPU, sym::MEMORY, sym::PODS]
