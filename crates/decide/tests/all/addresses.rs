@@ -94,6 +94,19 @@ fn copied(case: &Case) -> Case {
     case.changed(|snapshot| *snapshot = deep_copy(snapshot))
 }
 
+/// The cluster a moment later: a pod that waited is gone, and so is a pod of every other node. Everything else is shared with before.
+fn later(case: &Case) -> Case {
+    case.changed(|snapshot| {
+        snapshot.pending.pop();
+        for node in snapshot.nodes.iter_mut().step_by(2) {
+            let node = Arc::make_mut(node);
+            if let Some(gone) = node.pods.pop() {
+                node.requested.subtract(&gone.shape.requests);
+            }
+        }
+    })
+}
+
 #[test]
 fn plans_of_equal_clusters_are_equal_whatever_they_share() {
     for seed in 0..60 {
@@ -108,19 +121,45 @@ fn plans_of_equal_clusters_are_equal_whatever_they_share() {
     }
 }
 
+/// The commands of a round and the nodes that stay, as text.
+fn decided(case: &Case, memory: &mut Memory) -> (Vec<String>, Vec<String>) {
+    let round = case.round(Method::ORDER[0], memory);
+    let commands = round.commands().map(|command| format!("{command:?}")).collect();
+    let held = round
+        .evaluations
+        .iter()
+        .map(|evaluation| format!("{:?}", evaluation.staying));
+    (commands, held.collect())
+}
+
 #[test]
 fn rounds_of_equal_clusters_are_equal_whatever_they_share() {
     for seed in 0..60 {
         let case = Case::of(cluster(seed));
-        let decided = |case: &Case| {
-            let round = case.round(Method::ORDER[0], &mut Memory::default());
-            let commands: Vec<String> = round.commands().map(|command| format!("{command:?}")).collect();
-            let staying = round
-                .evaluations
-                .iter()
-                .map(|evaluation| format!("{:?}", evaluation.staying));
-            (commands, staying.collect::<Vec<_>>())
-        };
+        let decided = |case: &Case| decided(case, &mut Memory::default());
         assert_eq!(decided(&case), decided(&copied(&case)), "seed {seed}");
+    }
+}
+
+/// A memory recognises what is unchanged by its address. What it recognises may only spare work.
+#[test]
+fn decisions_with_a_memory_are_equal_whatever_two_snapshots_share() {
+    for seed in 0..60 {
+        let mut case = Case::of(cluster(seed));
+        let rounds = |cases: [&Case; 2]| {
+            let mut memory = Memory::default();
+            cases.map(|case| decided(case, &mut memory))
+        };
+        let second = later(&case);
+        let (shared, apart) = ([&case, &second], [&copied(&case), &copied(&second)]);
+        assert_eq!(rounds(shared), rounds(apart), "rounds of seed {seed}");
+        case.snapshot = Arc::new(Fixture::read(&common(&mut Draw::new(seed))).snapshot);
+        let second = later(&case);
+        let plans = |cases: [&Case; 2]| {
+            let mut memory = Memory::default();
+            cases.map(|case| provision(&case.view(), &mut memory, &|| false).plan)
+        };
+        let (shared, apart) = ([&case, &second], [&copied(&case), &copied(&second)]);
+        assert_eq!(plans(shared), plans(apart), "plans of seed {seed}");
     }
 }
