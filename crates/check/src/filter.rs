@@ -8,13 +8,14 @@ use crate::rules::expression::{all_hold, selects};
 use crate::rules::selector::term_selects;
 use crate::rules::{amounts, host_port, taint};
 use crate::topology::affinity::Affinity;
-use crate::topology::site::{Domain, Site};
+use crate::topology::site::{Domain, Site, SiteVec};
 use crate::topology::spread::{Spread, SpreadFault};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
@@ -76,6 +77,7 @@ pub fn feasible(pod: &Pod, node: &Node, cluster: &Snapshot) -> Result<(), Vec<Fi
 pub struct Filter<'a> {
     pod: &'a Pod,
     cluster: &'a Snapshot,
+    sites: SiteVec<Site<'a>>,
     spread: Vec<Spread<'a>>,
     affinity: Option<Affinity<'a>>,
     /// Where pods are that the pod's anti-affinity repels.
@@ -96,20 +98,22 @@ impl<'a> Filter<'a> {
         let looks_around = !shape.spread.is_empty() || !shape.affinity.is_empty() || !shape.anti_affinity.is_empty();
         let counts = |node: &Node| looks_around || has_anti_affine(node);
         let interner = &*cluster.interner;
-        let sites: Vec<Site<'a>> = cluster.nodes.iter().map(|node| Site::Node(node)).collect();
+        let sites: SiteVec<Site<'a>> = cluster.nodes.iter().map(|node| Site::Node(node)).collect();
         let required = pod.shape.spread.iter().filter(|constraint| constraint.required);
+        let possible = |key| Arc::new(sites.map(|site| site.possible(key, interner)));
+        let affinity = (!shape.affinity.is_empty()).then(|| Affinity::new(cluster, pod, &pod.shape.affinity, possible));
         let mut filter = Self {
             pod,
             cluster,
             spread: required
                 .map(|constraint| Spread::new(cluster, &sites, pod, constraint))
                 .collect(),
-            affinity: (!pod.shape.affinity.is_empty())
-                .then(|| Affinity::new(cluster, &sites, pod, &pod.shape.affinity)),
+            affinity,
+            sites,
             repelled: BTreeSet::new(),
             repelling: BTreeSet::new(),
         };
-        for (site, node) in cluster.nodes.iter().enumerate().filter(|(_, node)| counts(node)) {
+        for (site, node) in filter.sites.ids().zip(&cluster.nodes).filter(|(_, node)| counts(node)) {
             for other in node
                 .pods
                 .iter()
@@ -131,7 +135,7 @@ impl<'a> Filter<'a> {
                     .iter()
                     .filter(|term| term_selects(cluster, term, other))
                 {
-                    let domain = sites[site].domain(term.key, interner);
+                    let domain = filter.sites[site].domain(term.key, interner);
                     filter.repelled.extend(domain.map(|domain| (term.key, domain)));
                 }
                 for term in other
@@ -140,7 +144,7 @@ impl<'a> Filter<'a> {
                     .iter()
                     .filter(|term| term_selects(cluster, term, pod))
                 {
-                    let domain = sites[site].domain(term.key, interner);
+                    let domain = filter.sites[site].domain(term.key, interner);
                     filter.repelling.extend(domain.map(|domain| (term.key, domain)));
                 }
             }
@@ -241,7 +245,8 @@ impl<'a> Filter<'a> {
         if self.spread.is_empty() && self.affinity.is_none() && self.repelled.is_empty() && self.repelling.is_empty() {
             return Ok(());
         }
-        let Some(site) = self.cluster.position(&node.name) else {
+        let position = self.cluster.position(&node.name);
+        let Some(site) = position.and_then(|at| self.sites.id(at)) else {
             return Ok(());
         };
         for spread in &self.spread {

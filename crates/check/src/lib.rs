@@ -7,12 +7,18 @@
 
 #![cfg_attr(
     not(test),
-    deny(clippy::expect_used, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm)
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
 )]
 
 mod accounting;
 mod existing;
 pub mod filter;
+mod id_vec;
 mod launch;
 mod limits;
 mod outcome;

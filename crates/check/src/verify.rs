@@ -13,9 +13,10 @@ use std::sync::Arc;
 /// Everything wrong with `plan`, which answers how `pods` are placed in the cluster of `snapshot`; empty for a good plan.
 ///
 /// A launch is judged twice: every instance type it still offers must hold its pods, and once it is the plan's cheapest offering
-/// kube-scheduler must be able to bind them. Topology spread and pod affinity depend on the order of binding: the plan is good if some
-/// order works, and orders are looked for with the effort the options allow (see `binding_order`). Domains are those of the nodes there are
-/// and of the planned ones. Preferences are not judged; of taints only those that keep pods from being bound.
+/// kube-scheduler must be able to bind them. Pod affinity and anti-affinity must hold whatever launches become. Topology spread and pod
+/// affinity depend on the order of binding: the plan is good if some order works, and orders are looked for with the effort the options
+/// allow (see `binding_order`). Domains are those of the nodes there are and of the planned ones. Preferences are not judged; of taints only
+/// those that keep pods from being bound.
 pub fn verify(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &CheckOptions) -> Vec<Violation> {
     let mut found = Violations::default();
     accounting::check(pods, plan, &mut found);

@@ -191,4 +191,14 @@ impl Violations {
             rule,
         });
     }
+
+    /// The same for what may have been found before.
+    pub(crate) fn placement_once(&mut self, node: &str, pod: &str, rule: Rule) {
+        let is_known = |known: &Violation| {
+            known.rule == rule && known.node.as_deref() == Some(node) && known.pod.as_deref() == Some(pod)
+        };
+        if !self.0.iter().any(is_known) {
+            self.placement(node, pod, rule);
+        }
+    }
 }

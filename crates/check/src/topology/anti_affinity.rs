@@ -1,9 +1,9 @@
 //! Anti-affinity: which pods keep which away. It does not depend on the order of arrival.
 
+use crate::id_vec::{Id, IdVec};
 use crate::rules::selector::term_selects;
-use crate::topology::site::{Domain, Site};
+use crate::topology::site::{Domain, DomainsByKey, SiteId, SiteVec};
 use crate::violation::{Rule, Violations};
-use kerf_model::intern::Sym;
 use kerf_model::pod::{AffinityTerm, Pod};
 use kerf_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy)]
 pub(crate) struct PodAt<'a> {
     pub(crate) pod: &'a Pod,
-    pub(crate) site: usize,
+    pub(crate) site: SiteId,
     /// Placed by the plan.
     pub(crate) new: bool,
 }
+
+/// The sort of ids that terms of several pods have.
+#[derive(Clone, Copy)]
+enum Terms {}
 
 #[derive(Default)]
 struct Selected<'a> {
@@ -26,28 +30,22 @@ struct Selected<'a> {
 /// SCH-235, SCH-237, SCH-238: no new pod may end in a domain of a pod it repels or that repels it, whatever its launch becomes.
 pub(crate) fn check(
     snapshot: &Snapshot,
-    sites: &[Site<'_>],
-    names: &[&str],
+    possible: &mut DomainsByKey<'_, '_>,
+    names: &SiteVec<&str>,
     all: &[PodAt<'_>],
     found: &mut Violations,
 ) {
-    let mut possible: BTreeMap<Sym, Vec<BTreeSet<Domain<'_>>>> = BTreeMap::new();
     let mut reported = BTreeSet::new();
-    for (owners, term) in owners_by_term(all) {
-        let domains = possible.entry(term.key).or_insert_with(|| {
-            sites
-                .iter()
-                .map(|site| site.possible(term.key, &snapshot.interner))
-                .collect()
-        });
+    for (owners, term) in owners_by_term(all).iter() {
+        let domains = possible.of(term.key);
         let mut selected: BTreeMap<Domain<'_>, Selected<'_>> = BTreeMap::new();
         for other in all.iter().filter(|other| term_selects(snapshot, term, other.pod)) {
             // SCH-202: a terminating pod no longer keeps others away by being selected.
             if !other.new && other.pod.deletion.is_some() {
                 continue;
             }
-            for domain in &domains[other.site] {
-                let entry = selected.entry(*domain).or_default();
+            for domain in domains[other.site].iter() {
+                let entry = selected.entry(domain).or_default();
                 if other.new {
                     entry.new.push(other.pod);
                 } else {
@@ -56,8 +54,8 @@ pub(crate) fn check(
             }
         }
         for owner in owners {
-            for domain in &domains[owner.site] {
-                let Some(others) = selected.get(domain) else { continue };
+            for domain in domains[owner.site].iter() {
+                let Some(others) = selected.get(&domain) else { continue };
                 let culprit = if owner.new {
                     let other = others.new.iter().any(|pod| !is_same(pod, owner.pod)) || others.old > 0;
                     other.then_some(owner.pod)
@@ -80,16 +78,13 @@ fn is_same(one: &Pod, other: &Pod) -> bool {
 }
 
 /// Pods with required anti-affinity, those of one shape and namespace together, per term. In order of first appearance.
-fn owners_by_term<'a>(all: &[PodAt<'a>]) -> Vec<(Vec<PodAt<'a>>, &'a AffinityTerm)> {
-    let mut index: BTreeMap<&AffinityTerm, usize> = BTreeMap::new();
-    let mut groups: Vec<(Vec<PodAt<'a>>, &'a AffinityTerm)> = Vec::new();
+fn owners_by_term<'a>(all: &[PodAt<'a>]) -> IdVec<Terms, (Vec<PodAt<'a>>, &'a AffinityTerm)> {
+    let mut index: BTreeMap<&AffinityTerm, Id<Terms>> = BTreeMap::new();
+    let mut groups: IdVec<Terms, (Vec<PodAt<'a>>, &'a AffinityTerm)> = IdVec::new();
     for located in all {
         for term in &located.pod.shape.anti_affinity {
-            let at = *index.entry(term).or_insert_with(|| {
-                groups.push((Vec::new(), term));
-                groups.len() - 1
-            });
-            groups[at].0.push(*located);
+            let id = *index.entry(term).or_insert_with(|| groups.push((Vec::new(), term)));
+            groups[id].0.push(*located);
         }
     }
     groups

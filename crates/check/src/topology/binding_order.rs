@@ -1,15 +1,16 @@
 //! The search for an order in which kube-scheduler would bind the pods of a plan.
 //!
-//! Spread and pod affinity are judged when a pod is bound, so whether a final state can be reached depends on the order. Pods that are
-//! alike and go to the same place are interchangeable; what is searched are orders of such groups. First comes the order the plan names;
-//! then each group giving one pod per round and waiting where it cannot; then, for what is stuck, the emptiest domain first, with
-//! unconstrained pods last, then first; then, where few pods are to be bound, every order. An order found is a proof; finding none is
-//! reported as a violation.
+//! Spread and pod affinity are judged when a pod is bound, so whether a final state can be reached depends on the order. Launches are taken
+//! for their cheapest offerings; pod affinity is judged once more for everything they may become. Pods that are alike and go to the same
+//! place are interchangeable; what is searched are orders of such groups. First comes the order the plan names; then each group giving one
+//! pod per round and waiting where it cannot; then, for what is stuck, the emptiest domain first, with unconstrained pods last, then first;
+//! then, where few pods are to be bound, every order. An order found is a proof; finding none is reported as a violation.
 
+use crate::id_vec::{Id, IdVec};
 use crate::launch::NamedLaunch;
 use crate::topology::affinity::Affinity;
 use crate::topology::anti_affinity::{self, PodAt};
-use crate::topology::site::Site;
+use crate::topology::site::{DomainsByKey, PossibleDomains, Site, SiteId, SiteVec};
 use crate::topology::spread::Spread;
 use crate::violation::{CheckOptions, Rule, Violations};
 use kerf_model::intern::sym;
@@ -32,40 +33,49 @@ pub(crate) fn check(
     options: &CheckOptions,
     found: &mut Violations,
 ) {
-    let mut sites: Vec<Site<'_>> = snapshot.nodes.iter().map(|node| Site::Node(node)).collect();
-    let mut names: Vec<&str> = snapshot.nodes.iter().map(|node| &*node.name).collect();
+    let mut sites: SiteVec<Site<'_>> = snapshot.nodes.iter().map(|node| Site::Node(node)).collect();
+    let mut names: SiteVec<&str> = snapshot.nodes.iter().map(|node| &*node.name).collect();
+    let mut launched = Vec::new();
     for (number, named) in launches.iter().enumerate() {
         let outcome = named.cheapest();
-        sites.push(Site::Launch { number, named, outcome });
+        launched.push((sites.push(Site::Launch { number, named, outcome }), named));
         names.push(&named.name);
     }
-    let residents = residents(snapshot, pods);
-    let placed = placed(plan, launches, snapshot.nodes.len(), &names);
+    let residents = residents(snapshot, &sites, pods);
+    let placed = placed(snapshot, &names, plan, &launched);
     let all: Vec<_> = residents.iter().chain(&placed).copied().collect();
-    anti_affinity::check(snapshot, &sites, &names, &all, found);
+    let mut possible = DomainsByKey::of_every_outcome(&sites, &snapshot.interner);
+    anti_affinity::check(snapshot, &mut possible, &names, &all, found);
     check_pins(snapshot, &sites, &names, &placed, found);
     let classes = PodClasses::new(&placed);
-    let mut search = Search::new(snapshot, &sites, &classes);
-    if search.spreads.is_empty() && search.affinities.is_empty() {
-        return;
-    }
-    // SCH-202: terminating pods are not counted.
-    for resident in residents.iter().filter(|resident| resident.pod.deletion.is_none()) {
-        search.receive(resident.pod, resident.site);
-    }
     let named = plan.order.iter().filter_map(|at| pods.get(*at as usize));
-    let named: Vec<usize> = named.filter_map(|pod| classes.group_of(pod)).collect();
-    if let Some(ended) = search.find_order(&named, options.order_search_steps) {
-        ended.report(snapshot, &names, found);
+    let named: Vec<GroupId> = named.filter_map(|pod| classes.group_of(pod)).collect();
+    let mut judge = |mut search: Search<'_>| {
+        // SCH-202: terminating pods are not counted.
+        for resident in residents.iter().filter(|resident| resident.pod.deletion.is_none()) {
+            search.receive(resident.pod, resident.site);
+        }
+        if let Some(ended) = search.find_order(&named, options.order_search_steps) {
+            ended.report(snapshot, &names, found);
+        }
+    };
+    let mut cheapest = DomainsByKey::as_cheapest(&sites, &snapshot.interner);
+    let search = Search::new(snapshot, &classes, Some(&sites), &mut cheapest);
+    if !search.spreads.is_empty() || !search.affinities.is_empty() {
+        judge(search);
     }
-    check_open_affinity(snapshot, &sites, &names, &placed, &all, found);
+    // Other outcomes may need other orders. Spread is not judged there: it needs launches that end in one domain.
+    let search = Search::new(snapshot, &classes, None, &mut possible);
+    if search.affinities.iter().any(Affinity::depends_on_outcomes) {
+        judge(search);
+    }
 }
 
 /// Pods bound now that are not about to be placed anew (SCH-203).
-fn residents<'a>(snapshot: &'a Snapshot, batch: &[Arc<Pod>]) -> Vec<PodAt<'a>> {
+fn residents<'a>(snapshot: &'a Snapshot, sites: &SiteVec<Site<'_>>, batch: &[Arc<Pod>]) -> Vec<PodAt<'a>> {
     let batch: BTreeSet<(&str, &str)> = batch.iter().map(|pod| (&*pod.namespace, &*pod.name)).collect();
     let mut all = Vec::new();
-    for (site, node) in snapshot.nodes.iter().enumerate() {
+    for (site, node) in sites.ids().zip(&snapshot.nodes) {
         let staying = node.pods.iter().filter(|pod| !pod.phase.is_terminal());
         let staying = staying.filter(|pod| !batch.contains(&(&*pod.namespace, &*pod.name)));
         all.extend(staying.map(|pod| PodAt { pod, site, new: false }));
@@ -73,12 +83,14 @@ fn residents<'a>(snapshot: &'a Snapshot, batch: &[Arc<Pod>]) -> Vec<PodAt<'a>> {
     all
 }
 
-fn placed<'a>(plan: &'a Plan, launches: &[NamedLaunch<'a>], nodes: usize, names: &[&str]) -> Vec<PodAt<'a>> {
-    let index: BTreeMap<&str, usize> = names[..nodes]
-        .iter()
-        .enumerate()
-        .map(|(at, name)| (*name, at))
-        .collect();
+fn placed<'a>(
+    snapshot: &Snapshot,
+    names: &SiteVec<&str>,
+    plan: &'a Plan,
+    launched: &[(SiteId, &NamedLaunch<'a>)],
+) -> Vec<PodAt<'a>> {
+    let nodes = names.entries().take(snapshot.nodes.len());
+    let index: BTreeMap<&str, SiteId> = nodes.map(|(site, name)| (*name, site)).collect();
     let mut all = Vec::new();
     for placement in &plan.existing {
         if let Some(site) = index.get(&*placement.node) {
@@ -89,15 +101,24 @@ fn placed<'a>(plan: &'a Plan, launches: &[NamedLaunch<'a>], nodes: usize, names:
             }));
         }
     }
-    for (number, named) in launches.iter().enumerate() {
-        let site = nodes + number;
-        all.extend(named.launch.pods.iter().map(|pod| PodAt { pod, site, new: true }));
+    for (site, named) in launched {
+        all.extend(named.launch.pods.iter().map(|pod| PodAt {
+            pod,
+            site: *site,
+            new: true,
+        }));
     }
     all
 }
 
 /// SCH-214: a launch that holds pods with a required spread constraint may end in one domain of it only.
-fn check_pins(snapshot: &Snapshot, sites: &[Site<'_>], names: &[&str], placed: &[PodAt<'_>], found: &mut Violations) {
+fn check_pins(
+    snapshot: &Snapshot,
+    sites: &SiteVec<Site<'_>>,
+    names: &SiteVec<&str>,
+    placed: &[PodAt<'_>],
+    found: &mut Violations,
+) {
     let mut judged = BTreeSet::new();
     for at in placed.iter().filter(|at| matches!(sites[at.site], Site::Launch { .. })) {
         for constraint in at
@@ -108,7 +129,10 @@ fn check_pins(snapshot: &Snapshot, sites: &[Site<'_>], names: &[&str], placed: &
             .filter(|c| c.required && c.key != sym::HOSTNAME)
         {
             if judged.insert((at.site, constraint.key))
-                && sites[at.site].possible(constraint.key, &snapshot.interner).len() > 1
+                && matches!(
+                    sites[at.site].possible(constraint.key, &snapshot.interner),
+                    PossibleDomains::Several(_)
+                )
             {
                 let key = snapshot.interner.text(constraint.key).to_owned();
                 found.placement(names[at.site], &at.pod.key(), Rule::SpreadUnpinned { key });
@@ -117,74 +141,44 @@ fn check_pins(snapshot: &Snapshot, sites: &[Site<'_>], names: &[&str], placed: &
     }
 }
 
-/// Pod affinity must hold in every domain a launch may end in: the attracting pod is on the launch itself or in each of them.
-fn check_open_affinity(
-    snapshot: &Snapshot,
-    sites: &[Site<'_>],
-    names: &[&str],
-    placed: &[PodAt<'_>],
-    all: &[PodAt<'_>],
-    found: &mut Violations,
-) {
-    for at in placed.iter().filter(|at| !at.pod.shape.affinity.is_empty()) {
-        for (number, term) in at.pod.shape.affinity.iter().enumerate() {
-            let open = sites[at.site].possible(term.key, &snapshot.interner);
-            if open.len() < 2 {
-                continue;
-            }
-            let mut elsewhere = Affinity::new(snapshot, sites, at.pod, &at.pod.shape.affinity);
-            let mut attracting = all
-                .iter()
-                .filter(|other| elsewhere.counts(other.pod))
-                .collect::<Vec<_>>();
-            let together = attracting.iter().any(|other| other.site == at.site);
-            attracting.retain(|other| sites[other.site].possible(term.key, &snapshot.interner).len() == 1);
-            for other in attracting {
-                elsewhere.arrive(other.site);
-            }
-            if !together && !open.iter().all(|domain| elsewhere.attracts(number, *domain)) {
-                let key = snapshot.interner.text(term.key).to_owned();
-                found.placement(names[at.site], &at.pod.key(), Rule::Affinity { key });
-            }
-        }
-    }
-}
+/// The sort of ids that classes have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Classes {}
+type ClassId = Id<Classes>;
+
+/// The sort of ids that groups have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Groups {}
+type GroupId = Id<Groups>;
 
 /// Placed pods that are alike, and groups of them that go to the same site.
 struct PodClasses<'a> {
     /// One pod of each class.
-    examples: Vec<&'a Pod>,
-    groups: Vec<Group<'a>>,
+    examples: IdVec<Classes, &'a Pod>,
+    groups: IdVec<Groups, Group<'a>>,
     /// By namespace and name.
-    group_of: BTreeMap<(&'a str, &'a str), usize>,
+    group_of: BTreeMap<(&'a str, &'a str), GroupId>,
 }
 
 #[derive(Clone)]
 struct Group<'a> {
-    class: usize,
-    site: usize,
+    class: ClassId,
+    site: SiteId,
     pods: Vec<&'a Pod>,
 }
 
 impl<'a> PodClasses<'a> {
     fn new(placed: &[PodAt<'a>]) -> Self {
-        let mut classes: FxHashMap<(&str, &LabelSet, &PodShape), usize> = FxHashMap::default();
-        let mut index: BTreeMap<(usize, usize), usize> = BTreeMap::new();
-        let (mut examples, mut groups) = (Vec::new(), Vec::<Group<'a>>::new());
+        let mut classes: FxHashMap<(&str, &LabelSet, &PodShape), ClassId> = FxHashMap::default();
+        let mut index: BTreeMap<(ClassId, SiteId), GroupId> = BTreeMap::new();
+        let (mut examples, mut groups) = (IdVec::new(), IdVec::<Groups, Group<'a>>::new());
         let mut group_of = BTreeMap::new();
         for at in placed {
             let key = (&*at.pod.namespace, &*at.pod.labels, &*at.pod.shape);
-            let class = *classes.entry(key).or_insert_with(|| {
-                examples.push(at.pod);
-                examples.len() - 1
-            });
+            let class = *classes.entry(key).or_insert_with(|| examples.push(at.pod));
             let group = *index.entry((class, at.site)).or_insert_with(|| {
-                groups.push(Group {
-                    class,
-                    site: at.site,
-                    pods: Vec::new(),
-                });
-                groups.len() - 1
+                let (site, pods) = (at.site, Vec::new());
+                groups.push(Group { class, site, pods })
             });
             groups[group].pods.push(at.pod);
             group_of.insert((&*at.pod.namespace, &*at.pod.name), group);
@@ -196,22 +190,43 @@ impl<'a> PodClasses<'a> {
         }
     }
 
-    fn group_of(&self, pod: &Pod) -> Option<usize> {
+    fn group_of(&self, pod: &Pod) -> Option<GroupId> {
         self.group_of.get(&(&*pod.namespace, &*pod.name)).copied()
+    }
+}
+
+/// The sort of ids that spread constraints have.
+#[derive(Clone, Copy)]
+enum Spreads {}
+
+/// The sort of ids that the affinity terms of a class have.
+#[derive(Clone, Copy)]
+enum Affinities {}
+
+/// Spread constraints and affinity terms.
+#[derive(Clone)]
+struct Constraints {
+    spreads: Vec<Id<Spreads>>,
+    affinities: Vec<Id<Affinities>>,
+}
+
+impl Constraints {
+    fn is_empty(&self) -> bool {
+        self.spreads.is_empty() && self.affinities.is_empty()
     }
 }
 
 /// Counts of constraints as pods arrive.
 #[derive(Clone)]
 struct Search<'a> {
-    spreads: Vec<Spread<'a>>,
-    affinities: Vec<Affinity<'a>>,
-    /// By class: which spreads and affinities its pods own.
-    owned: Vec<(Vec<usize>, Vec<usize>)>,
-    /// By class: which spreads and affinities count its pods.
-    counted: Vec<(Vec<usize>, Vec<usize>)>,
+    spreads: IdVec<Spreads, Spread<'a>>,
+    affinities: IdVec<Affinities, Affinity<'a>>,
+    /// By class: what its pods ask for.
+    owned: IdVec<Classes, Constraints>,
+    /// By class: what counts its pods.
+    counted: IdVec<Classes, Constraints>,
     /// What is still to arrive.
-    groups: Vec<Group<'a>>,
+    groups: IdVec<Groups, Group<'a>>,
 }
 
 #[derive(Clone, Copy)]
@@ -224,40 +239,39 @@ enum Order {
 }
 
 impl<'a> Search<'a> {
-    fn new(snapshot: &'a Snapshot, sites: &[Site<'_>], classes: &PodClasses<'a>) -> Self {
-        let (mut spreads, mut affinities, mut owned) = (Vec::new(), Vec::new(), Vec::new());
-        for example in &classes.examples {
-            let (spread_from, affinity_from) = (spreads.len(), affinities.len());
+    /// `spread_over` holds the sites if spread is judged, and `domains` those that affinity is judged in.
+    fn new(
+        snapshot: &'a Snapshot,
+        classes: &PodClasses<'a>,
+        spread_over: Option<&SiteVec<Site<'_>>>,
+        domains: &mut DomainsByKey<'_, 'a>,
+    ) -> Self {
+        let (mut spreads, mut affinities) = (IdVec::new(), IdVec::new());
+        let owned = classes.examples.map(|example| {
             let required = example.shape.spread.iter().filter(|constraint| constraint.required);
-            spreads.extend(required.map(|constraint| Spread::new(snapshot, sites, example, constraint)));
+            let judged = required.filter_map(|constraint| Some((spread_over?, constraint)));
+            let own = judged.map(|(sites, constraint)| Spread::new(snapshot, sites, example, constraint));
+            let own = own.map(|spread| spreads.push(spread)).collect();
             let terms = &example.shape.affinity;
-            affinities.extend((!terms.is_empty()).then(|| Affinity::new(snapshot, sites, example, terms)));
-            owned.push((
-                (spread_from..spreads.len()).collect(),
-                (affinity_from..affinities.len()).collect(),
-            ));
-        }
-        let counted = |example: &&Pod| {
-            let by_spread = spreads.iter().enumerate().filter(|(_, spread)| spread.counts(example));
-            let by_affinity = affinities
-                .iter()
-                .enumerate()
-                .filter(|(_, affinity)| affinity.counts(example));
-            (
-                by_spread.map(|(at, _)| at).collect(),
-                by_affinity.map(|(at, _)| at).collect(),
-            )
-        };
-        let counted: Vec<(Vec<usize>, Vec<usize>)> = classes.examples.iter().map(counted).collect();
-        let matters = |class: usize| {
-            let any = |(a, b): &(Vec<usize>, Vec<usize>)| !a.is_empty() || !b.is_empty();
-            any(&owned[class]) || any(&counted[class])
-        };
+            let affinity = (!terms.is_empty()).then(|| Affinity::new(snapshot, example, terms, |key| domains.of(key)));
+            Constraints {
+                spreads: own,
+                affinities: affinity.map(|affinity| affinities.push(affinity)).into_iter().collect(),
+            }
+        });
+        let counted = classes.examples.map(|example| {
+            let by_spread = spreads.entries().filter(|(_, spread)| spread.counts(example));
+            let by_affinity = affinities.entries().filter(|(_, affinity)| affinity.counts(example));
+            Constraints {
+                spreads: by_spread.map(|(id, _)| id).collect(),
+                affinities: by_affinity.map(|(id, _)| id).collect(),
+            }
+        });
         // Groups keep their numbers; those that nothing depends on are there already.
         let mut groups = classes.groups.clone();
         groups
             .iter_mut()
-            .filter(|group| !matters(group.class))
+            .filter(|group| owned[group.class].is_empty() && counted[group.class].is_empty())
             .for_each(|group| group.pods.clear());
         Self {
             spreads,
@@ -268,7 +282,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn receive(&mut self, pod: &Pod, site: usize) {
+    fn receive(&mut self, pod: &Pod, site: SiteId) {
         for spread in self.spreads.iter_mut().filter(|spread| spread.counts(pod)) {
             spread.arrive(site);
         }
@@ -277,26 +291,28 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn bind_one(&mut self, group: usize) {
-        let (class, site) = (self.groups[group].class, self.groups[group].site);
-        self.groups[group].pods.remove(0);
-        for at in &self.counted[class].0 {
-            self.spreads[*at].arrive(site);
+    fn bind_one(&mut self, group: GroupId) {
+        let Group { class, site, pods } = &mut self.groups[group];
+        pods.remove(0);
+        let counted = &self.counted[*class];
+        for id in &counted.spreads {
+            self.spreads[*id].arrive(*site);
         }
-        for at in &self.counted[class].1 {
-            self.affinities[*at].arrive(site);
+        for id in &counted.affinities {
+            self.affinities[*id].arrive(*site);
         }
     }
 
-    fn can_bind(&self, group: usize) -> bool {
-        let Group { class, site, .. } = self.groups[group];
-        let (spreads, affinities) = &self.owned[class];
-        spreads.iter().all(|at| self.spreads[*at].check(site).is_ok())
-            && affinities.iter().all(|at| self.affinities[*at].permits(site))
+    fn can_bind(&self, group: GroupId) -> bool {
+        let Group { class, site, ref pods } = self.groups[group];
+        let owned = &self.owned[class];
+        !pods.is_empty()
+            && owned.spreads.iter().all(|id| self.spreads[*id].check(site).is_ok())
+            && owned.affinities.iter().all(|id| self.affinities[*id].permits(site))
     }
 
     /// Nothing if an order was found, else the state in which the most pods had arrived.
-    fn find_order(&self, named: &[usize], steps: u64) -> Option<Self> {
+    fn find_order(&self, named: &[GroupId], steps: u64) -> Option<Self> {
         let mut best: Option<Self> = None;
         let orders = [
             Order::Named,
@@ -330,9 +346,9 @@ impl<'a> Search<'a> {
         self.groups.iter().map(|group| group.pods.len()).sum()
     }
 
-    fn as_named(&mut self, named: &[usize]) {
+    fn as_named(&mut self, named: &[GroupId]) {
         for group in named {
-            if !self.groups[*group].pods.is_empty() && self.can_bind(*group) {
+            if self.can_bind(*group) {
                 self.bind_one(*group);
             }
         }
@@ -341,8 +357,8 @@ impl<'a> Search<'a> {
     fn in_rounds(&mut self) {
         loop {
             let mut moved = false;
-            for group in 0..self.groups.len() {
-                if !self.groups[group].pods.is_empty() && self.can_bind(group) {
+            for group in self.groups.ids() {
+                if self.can_bind(group) {
                     self.bind_one(group);
                     moved = true;
                 }
@@ -357,8 +373,8 @@ impl<'a> Search<'a> {
         let mut left = steps;
         while let Some(spent) = left.checked_sub(self.groups.len() as u64) {
             left = spent;
-            let open = (0..self.groups.len()).filter(|at| !self.groups[*at].pods.is_empty() && self.can_bind(*at));
-            let Some(next) = open.min_by_key(|at| self.binding_rank(*at, free_first)) else {
+            let open = self.groups.ids().filter(|group| self.can_bind(*group));
+            let Some(next) = open.min_by_key(|group| self.binding_rank(*group, free_first)) else {
                 return;
             };
             self.bind_one(next);
@@ -383,7 +399,7 @@ impl<'a> Search<'a> {
         if !visited.insert(self.groups.iter().map(|group| group.pods.len()).collect()) {
             return None;
         }
-        let open = (0..self.groups.len()).filter(|at| !self.groups[*at].pods.is_empty() && self.can_bind(*at));
+        let open = self.groups.ids().filter(|group| self.can_bind(*group));
         open.collect::<Vec<_>>().into_iter().find_map(|group| {
             let mut next = self.clone();
             next.bind_one(group);
@@ -392,29 +408,28 @@ impl<'a> Search<'a> {
     }
 
     /// What binds first: smaller is sooner.
-    fn binding_rank(&self, group: usize, free_first: bool) -> (bool, u32, usize) {
+    fn binding_rank(&self, group: GroupId, free_first: bool) -> (bool, u32, GroupId) {
         let Group { class, site, .. } = self.groups[group];
-        let free = self.owned[class].0.is_empty() && self.owned[class].1.is_empty();
-        let load = self.counted[class]
-            .0
-            .iter()
-            .map(|at| self.spreads[*at].load(site))
-            .sum();
+        let free = self.owned[class].is_empty();
+        let counted = self.counted[class].spreads.iter();
+        let load = counted.map(|id| self.spreads[*id].load(site)).sum();
         (free != free_first, load, group)
     }
 
     /// Names every pod that did not arrive.
-    fn report(&self, snapshot: &Snapshot, names: &[&str], found: &mut Violations) {
-        for group in &self.groups {
-            let (spreads, affinities) = &self.owned[group.class];
-            let broken = spreads
+    fn report(&self, snapshot: &Snapshot, names: &SiteVec<&str>, found: &mut Violations) {
+        for group in self.groups.iter() {
+            let owned = &self.owned[group.class];
+            let broken = owned
+                .spreads
                 .iter()
-                .map(|at| &self.spreads[*at])
+                .map(|id| &self.spreads[*id])
                 .find(|spread| spread.check(group.site).is_err());
-            let refused = affinities
+            let refused = owned
+                .affinities
                 .iter()
-                .map(|at| &self.affinities[*at])
-                .find(|a| !a.permits(group.site));
+                .map(|id| &self.affinities[*id])
+                .find(|affinity| !affinity.permits(group.site));
             let text = |key| snapshot.interner.text(key).to_owned();
             let affinity_key = refused
                 .and_then(|affinity| affinity.terms.first())
@@ -427,7 +442,7 @@ impl<'a> Search<'a> {
                 (None, None) => Rule::OrderNotFound,
             };
             for pod in &group.pods {
-                found.placement(names[group.site], &pod.key(), rule.clone());
+                found.placement_once(names[group.site], &pod.key(), rule.clone());
             }
         }
     }

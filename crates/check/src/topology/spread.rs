@@ -1,7 +1,8 @@
 //! Running counts of one topology spread constraint, as pods are bound.
 
+use crate::id_vec::{Id, IdVec};
 use crate::rules::selector::matches;
-use crate::topology::site::{Domain, Site};
+use crate::topology::site::{Domain, Site, SiteId, SiteVec};
 use kerf_model::pod::{Pod, SpreadConstraint};
 use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Snapshot;
@@ -14,6 +15,10 @@ pub(crate) enum SpreadFault {
     Skew,
 }
 
+/// The sort of ids that domains of one constraint have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Domains {}
+
 /// A required spread constraint of pods that are equal to `owner`.
 #[derive(Clone)]
 pub(crate) struct Spread<'a> {
@@ -21,9 +26,9 @@ pub(crate) struct Spread<'a> {
     pub(crate) constraint: &'a SpreadConstraint,
     /// Whether the constraint selects its own pod.
     selects_itself: bool,
-    sites: Vec<SpreadSite>,
+    sites: SiteVec<SpreadSite>,
     /// The counted pods by domain. A domain that only machines that are going away are in is none.
-    counts: Vec<u32>,
+    counts: IdVec<Domains, u32>,
     /// The smallest count, and how many domains have it.
     smallest: (u32, usize),
 }
@@ -32,8 +37,8 @@ pub(crate) struct Spread<'a> {
 struct SpreadSite {
     /// Whether it has the constraint's key.
     labelled: bool,
-    /// Its domain, as an index of the counts.
-    domain: Option<usize>,
+    /// Its domain, if that is counted.
+    domain: Option<Id<Domains>>,
     /// Whether its pods count.
     eligible: bool,
 }
@@ -41,37 +46,34 @@ struct SpreadSite {
 impl<'a> Spread<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
-        sites: &[Site<'_>],
+        sites: &SiteVec<Site<'_>>,
         owner: &'a Pod,
         constraint: &'a SpreadConstraint,
     ) -> Self {
         let interner = &*snapshot.interner;
-        let mut numbers: BTreeMap<Domain<'_>, usize> = BTreeMap::new();
-        let labels: Vec<(Option<Domain<'_>>, bool)> = sites
-            .iter()
-            .map(|site| {
-                let domain = site.domain(constraint.key, interner);
-                (domain, site.counts_for(owner, constraint, interner))
-            })
-            .collect();
-        for (site, (domain, eligible)) in sites.iter().zip(&labels) {
+        let mut counts = IdVec::new();
+        let mut ids: BTreeMap<Domain<'_>, Id<Domains>> = BTreeMap::new();
+        let labels = sites.map(|site| {
+            let domain = site.domain(constraint.key, interner);
+            (domain, site.counts_for(owner, constraint, interner))
+        });
+        for (site, (domain, eligible)) in sites.iter().zip(labels.iter()) {
             if let Some(domain) = domain.filter(|_| *eligible && !site.leaving()) {
-                let next = numbers.len();
-                numbers.entry(domain).or_insert(next);
+                ids.entry(domain).or_insert_with(|| counts.push(0));
             }
         }
-        let sites = labels.into_iter().map(|(domain, eligible)| SpreadSite {
+        let sites = labels.map(|(domain, eligible)| SpreadSite {
             labelled: domain.is_some(),
-            domain: domain.and_then(|domain| numbers.get(&domain).copied()),
-            eligible,
+            domain: domain.and_then(|domain| ids.get(&domain).copied()),
+            eligible: *eligible,
         });
         Self {
             owner,
             constraint,
             selects_itself: matches(&constraint.selector, &owner.labels),
-            sites: sites.collect(),
-            counts: vec![0; numbers.len()],
-            smallest: (0, numbers.len()),
+            sites,
+            smallest: (0, counts.len()),
+            counts,
         }
     }
 
@@ -81,7 +83,7 @@ impl<'a> Spread<'a> {
         !empty && pod.namespace == self.owner.namespace && matches(&self.constraint.selector, &pod.labels)
     }
 
-    pub(crate) fn arrive(&mut self, site: usize) {
+    pub(crate) fn arrive(&mut self, site: SiteId) {
         let SpreadSite { domain, eligible, .. } = self.sites[site];
         let Some(domain) = domain.filter(|_| eligible) else {
             return;
@@ -108,14 +110,14 @@ impl<'a> Spread<'a> {
     }
 
     /// Pods in the site's domain.
-    pub(crate) fn load(&self, site: usize) -> u32 {
+    pub(crate) fn load(&self, site: SiteId) -> u32 {
         let domain = self.sites[site].domain;
         domain.map_or(0, |domain| self.counts[domain])
     }
 
     /// kube-scheduler's rule: the count in the domain, with the pod if it counts itself, exceeds the smallest count by at most `maxSkew`;
     /// with fewer domains than `minDomains` the smallest count is zero.
-    pub(crate) fn check(&self, site: usize) -> Result<(), SpreadFault> {
+    pub(crate) fn check(&self, site: SiteId) -> Result<(), SpreadFault> {
         if !self.sites[site].labelled {
             return Err(SpreadFault::MissingLabel);
         }

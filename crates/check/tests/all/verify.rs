@@ -422,6 +422,39 @@ fn affinity_needs_company_or_a_first_pod() {
     );
 }
 
+// SCH-206, SCH-229, SCH-233
+#[test]
+fn affinity_holds_whatever_zone_a_launch_ends_in() {
+    let mut cluster = Cluster::new();
+    let mut db = pod("db", |_| {});
+    db.labels = Arc::new([("app", "db")].into_iter().collect());
+    let pods = [
+        Arc::new(db),
+        Arc::new(pod("near-db", |shape| shape.affinity = vec![term(sym::ZONE, "db")])),
+    ];
+    let beside = |zone| Plan {
+        launches: vec![cluster.launch(zone, &pods[..1])],
+        ..cluster.on_existing("old-a", &pods[1..])
+    };
+    assert_good(&cluster, &pods, &beside(Some(0)));
+    assert_bad(&cluster, &pods, &beside(None), "pod affinity");
+    assert_good(&cluster, &pods, &cluster.launching(vec![cluster.launch(None, &pods)]));
+    let group = replicas(2, |shape| shape.affinity = vec![term(sym::ZONE, "web")]);
+    let each = |zone| {
+        cluster.launching(vec![
+            cluster.launch(zone, &group[..1]),
+            cluster.launch(zone, &group[1..]),
+        ])
+    };
+    assert_good(&cluster, &group, &each(Some(2)));
+    assert_bad(&cluster, &group, &each(None), "pod affinity");
+    let together = cluster.launching(vec![cluster.launch(None, &group)]);
+    assert_good(&cluster, &group, &together);
+    // With one of the group elsewhere none can be the first.
+    bind(cluster.node_mut(0), pod("web-0", |_| {}));
+    assert_bad(&cluster, &group, &together, "pod affinity");
+}
+
 // SCH-235, SCH-237, SCH-238, SCH-483
 #[test]
 fn anti_affinity_holds_in_both_directions_and_for_every_outcome() {

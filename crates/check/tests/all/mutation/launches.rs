@@ -1,6 +1,6 @@
 //! Plans that launch nodes, changed where a launch meets the catalogue, its pool and its pods.
 //!
-//! No pods depend on each other here except through host ports: [`super::worlds`] covers topology.
+//! No pods depend on each other here except through host ports: [`super::worlds`] and [`super::open_launches`] cover topology.
 
 #![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
 
@@ -208,12 +208,12 @@ fn listed(requirements: &Requirements, key: Sym) -> Option<BTreeSet<Sym>> {
     own.map(|one| one.values.iter().copied().collect())
 }
 
-fn only(requirements: &Requirements, key: Sym) -> Option<Sym> {
+pub(super) fn only(requirements: &Requirements, key: Sym) -> Option<Sym> {
     listed(requirements, key).and_then(|values| values.first().copied())
 }
 
 /// Whether zone and capacity type of an offering are among those a launch requires, and the offering can be had.
-fn usable(launch: &Launch, offering: &Offering) -> bool {
+pub(super) fn usable(launch: &Launch, offering: &Offering) -> bool {
     let allowed = |key| {
         listed(&launch.requirements, key)
             .is_none_or(|values| values.contains(&only(&offering.requirements, key).expect("a value")))
