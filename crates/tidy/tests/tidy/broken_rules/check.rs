@@ -43,4 +43,28 @@ pub(super) const RULES: &[BrokenRule] = &[
         broken: "held.insert(*id, 1);",
         tests: "-p kerf-check",
     },
+    BrokenRule {
+        rule: "SCH-213",
+        effect: "the plan checker lets a domain exceed maxSkew by one pod",
+        file: "crates/check/src/topology/spread.rs",
+        code: "saturating_sub(smallest) > self.constraint.max_skew {",
+        broken: "saturating_sub(smallest) > self.constraint.max_skew + 1 {",
+        tests: "-p kerf-check",
+    },
+    BrokenRule {
+        rule: "SCH-229",
+        effect: "the plan checker lets a pod that does not attract itself be the first one",
+        file: "crates/check/src/topology/affinity.rs",
+        code: "attracted || (nobody && self.counts(self.owner))",
+        broken: "attracted || nobody",
+        tests: "-p kerf-check",
+    },
+    BrokenRule {
+        rule: "SCH-233",
+        effect: "the plan checker lets pods attract to a domain that their launch may not end in",
+        file: "crates/check/src/topology/affinity.rs",
+        code: "self.open.contains(&site) || all.is_subset(domains)",
+        broken: "!self.open.is_empty() || all.is_subset(domains)",
+        tests: "-p kerf-check",
+    },
 ];
