@@ -61,8 +61,12 @@ pub(crate) fn check(
     };
     let mut cheapest = DomainsByKey::as_cheapest(&sites, &snapshot.interner);
     let search = Search::new(snapshot, &classes, Some(&sites), &mut cheapest);
-    if !search.spreads.is_empty() || !search.affinities.is_empty() {
+    let has_affinity = !search.affinities.is_empty();
+    if has_affinity || !search.spreads.is_empty() {
         judge(search);
+    }
+    if !has_affinity {
+        return;
     }
     // Other outcomes may need other orders. Spread is not judged there: it needs launches that end in one domain.
     let search = Search::new(snapshot, &classes, None, &mut possible);
