@@ -9,8 +9,8 @@ use crate::chaos::scenario::Scenario;
 use crate::offline_agreement::Tally;
 use crate::simulation::logs::install;
 
-/// Worlds of an ordinary run, four minutes on two cores; `KERF_CHAOS_SEEDS` says otherwise.
-const SEEDS: u64 = 250;
+/// Worlds of an ordinary run, two to five minutes on two cores; `KERF_CHAOS_SEEDS` says otherwise.
+const SEEDS: u64 = 120;
 /// Seeds that once showed a fault: machines ended under pods the cache had lost (1, 45), a second claim for the pods of one whose creation
 /// was never answered (46, 1948), a machine too many since pods traded places (11, 2062), also while nothing could be launched (14945),
 /// since a claim was forgotten that a list was too old for (319), since nobody knew after a restart what claims were made for (740), since
