@@ -1,5 +1,6 @@
 //! Garbage collection of instances and profiles that nothing in the cluster owns (AWS-100, AWS-325).
 
+use super::kube_objects::delete_exactly;
 use crate::annotations::INSTANCE_PROFILE;
 use crate::intervals::instance_gc_period;
 use crate::orphans::orphans;
@@ -9,9 +10,8 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kerf_cloud::CloudError;
 use kerf_runtime::ReconcileError;
-use kerf_runtime::client::found;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{ListParams, ObjectMeta};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -61,10 +61,7 @@ impl InstanceGarbage {
                     let spec = node.spec.as_ref();
                     spec.and_then(|spec| spec.provider_id.as_deref()) == Some(place.as_str())
                 };
-                let node = known
-                    .iter()
-                    .find(of_instance)
-                    .and_then(|node| node.metadata.name.clone());
+                let node = known.iter().find(of_instance).map(|node| node.metadata.clone());
                 self.remove(id, node, nodes.clone())
             });
             let done: Vec<Result<(), ReconcileError>> = futures::stream::iter(removals)
@@ -77,14 +74,14 @@ impl InstanceGarbage {
         Ok(instance_gc_period(passes))
     }
 
-    async fn remove(&self, id: String, node: Option<String>, nodes: Api<Node>) -> Result<(), ReconcileError> {
+    async fn remove(&self, id: String, node: Option<ObjectMeta>, nodes: Api<Node>) -> Result<(), ReconcileError> {
         match self.cloud.instances.delete(&id).await {
             Ok(()) => tracing::info!(instance = id, "garbage collected an instance without NodeClaim"),
             Err(CloudError::NodeClaimNotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
         if let Some(node) = node {
-            found(nodes.delete(&node, &DeleteParams::default()).await)?;
+            delete_exactly(&nodes, &node).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Claims in capacity reservations that end (AWS-276 to AWS-278).
 
-use super::kube_objects::{Written, merge_locked};
+use super::kube_objects::{Written, delete_exactly, merge_locked};
 use crate::labels::RESERVATION;
 use crate::offering::CapacityType;
 use crate::provider::AwsCloud;
@@ -11,8 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{CAPACITY_TYPE, CAPACITY_TYPE_RESERVED, REGISTERED};
 use kerf_api::{EC2NodeClass, NodeClaim};
 use kerf_runtime::ReconcileError;
-use kerf_runtime::client::found;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{ListParams, ObjectMeta};
 use kube::{Api, Resource};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,15 +33,11 @@ pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError>
         let labels = claim.metadata.labels.as_ref().unwrap_or(&no_labels);
         claim.metadata.deletion_timestamp.is_none() && is_expiring(labels, &reservations, now)
     };
-    let names: Vec<String> = claims
-        .iter()
-        .filter(ends)
-        .filter_map(|claim| claim.metadata.name.clone())
-        .collect();
+    let ending: Vec<ObjectMeta> = claims.iter().filter(ends).map(|claim| claim.metadata.clone()).collect();
     let api = cloud.claims();
-    let deletions = names.into_iter().map(|name| {
+    let deletions = ending.into_iter().map(|read| {
         let api = api.clone();
-        async move { found(api.delete(&name, &DeleteParams::default()).await).map(drop) }
+        async move { delete_exactly(&api, &read).await }
     });
     let done: Vec<Result<(), kube::Error>> = futures::stream::iter(deletions)
         .buffer_unordered(AT_ONCE)
