@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, labels};
-use kerf_runtime::client::found;
+use kerf_runtime::client::{delete_exactly, found};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use crate::claim_facts;
 use crate::context::Context;
-use crate::deletion::delete_exactly;
 use crate::patch::{Lock, patch_object, patch_status};
 
 /// The result of a change.

@@ -28,7 +28,6 @@ mod creation;
 mod deadline;
 mod decision_inputs;
 mod decision_observer;
-mod deletion;
 mod disruption;
 mod expiration;
 mod garbage_collection;

@@ -16,8 +16,8 @@ use kerf_cloud::{
 };
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiErrorKind, SharedReads, describe, found};
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kerf_runtime::client::{ApiErrorKind, SharedReads, delete_exactly, describe, found};
+use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -244,30 +244,14 @@ impl CloudProvider for KwokProvider {
         }
         self.remove_unregistered(claim).await?;
         // An instance that was listed without a claim: its Node is all there is of it. A claim that is being deleted already needs no call.
-        let Some(uid) = claim
-            .metadata
-            .uid
-            .clone()
-            .filter(|_| claim.metadata.deletion_timestamp.is_none())
-        else {
+        if claim.metadata.uid.is_none() || claim.metadata.deletion_timestamp.is_some() {
             return Err(CloudError::not_found("instance terminated"));
-        };
+        }
         let name = claim_name(claim)?;
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
         let claims = Api::<NodeClaim>::all(self.client.clone());
-        match claims.delete(name, &params).await {
+        match delete_exactly(&claims, &claim.metadata).await {
             Ok(_) => Err(CloudError::not_found("instance terminated")),
-            Err(error) => Err(match ApiErrorKind::of(&error) {
-                // A conflict is the precondition's: another claim has the name by now, this one is gone.
-                ApiErrorKind::NotFound | ApiErrorKind::Conflict => CloudError::not_found("instance terminated"),
-                _ => api_error(&format!("deleting NodeClaim {name}"), &error),
-            }),
+            Err(error) => Err(api_error(&format!("deleting NodeClaim {name}"), &error)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod answer_limit;
 mod connect;
+mod deletion;
 mod error;
 mod layer;
 mod missing_permissions;
@@ -11,6 +12,7 @@ mod request_info;
 mod shared_reads;
 
 pub use connect::{ConnectError, Connection};
+pub use deletion::{Deleted, delete_exactly, uid_precondition};
 pub use error::{ApiErrorKind, describe, found};
 pub use layer::{ApiLayers, Retry};
 pub use missing_permissions::PermissionRule;

@@ -7,8 +7,9 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kerf_runtime::client::uid_precondition;
 use kerf_runtime::{CancellationToken, Clock, Controller, ObjectKey, Outcome, Queue, RateLimit, ReconcileError, Seed};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
@@ -211,11 +212,8 @@ impl ActorContext {
         let uid = object.meta().uid.clone();
         let params = DeleteParams {
             grace_period_seconds: grace_s,
-            preconditions: Some(Preconditions {
-                uid: uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::background()
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..uid_precondition(uid.as_deref())
         };
         match api.delete(&key.name, &params).await {
             Ok(either) => {

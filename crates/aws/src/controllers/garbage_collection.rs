@@ -1,6 +1,5 @@
 //! Garbage collection of instances and profiles that nothing in the cluster owns (AWS-100, AWS-325).
 
-use super::kube_objects::delete_exactly;
 use crate::annotations::INSTANCE_PROFILE;
 use crate::intervals::instance_gc_period;
 use crate::orphans::orphans;
@@ -10,6 +9,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kerf_cloud::CloudError;
 use kerf_runtime::ReconcileError;
+use kerf_runtime::client::delete_exactly;
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta};
 use std::sync::Arc;

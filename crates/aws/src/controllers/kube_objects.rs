@@ -1,7 +1,7 @@
 //! Reads and writes of Kubernetes objects that several controllers need.
 
 use kerf_runtime::client::{ApiErrorKind, found};
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -49,32 +49,6 @@ where
                 Err(error)
             }
         }
-    }
-}
-
-/// Deletes an object that was read, and no other of the same name. That it is gone is no error.
-pub(super) async fn delete_exactly<K>(api: &Api<K>, read: &ObjectMeta) -> Result<(), kube::Error>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
-    let params = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: read.uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::default()
-    };
-    let Err(error) = api.delete(read.name.as_deref().unwrap_or_default(), &params).await else {
-        return Ok(());
-    };
-    // A conflict is the precondition's: another object has the name by now.
-    if matches!(
-        ApiErrorKind::of(&error),
-        ApiErrorKind::NotFound | ApiErrorKind::Conflict
-    ) {
-        Ok(())
-    } else {
-        Err(error)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Claims in capacity reservations that end (AWS-276 to AWS-278).
 
-use super::kube_objects::{Written, delete_exactly, merge_locked};
+use super::kube_objects::{Written, merge_locked};
 use crate::labels::RESERVATION;
 use crate::offering::CapacityType;
 use crate::provider::AwsCloud;
@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{CAPACITY_TYPE, CAPACITY_TYPE_RESERVED, REGISTERED};
 use kerf_api::{EC2NodeClass, NodeClaim};
 use kerf_runtime::ReconcileError;
+use kerf_runtime::client::delete_exactly;
 use kube::api::{ListParams, ObjectMeta};
 use kube::{Api, Resource};
 use serde_json::{Map, Value, json};
@@ -37,7 +38,7 @@ pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError>
     let api = cloud.claims();
     let deletions = ending.into_iter().map(|read| {
         let api = api.clone();
-        async move { delete_exactly(&api, &read).await }
+        async move { delete_exactly(&api, &read).await.map(drop) }
     });
     let done: Vec<Result<(), kube::Error>> = futures::stream::iter(deletions)
         .buffer_unordered(AT_ONCE)

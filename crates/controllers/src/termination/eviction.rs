@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
-use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::client::{ApiErrorKind, describe, uid_precondition};
 use kerf_runtime::metrics::catalogue::{PODS_DRAINED, PODS_EVICTION_REQUESTS};
 use kerf_runtime::{Event, EventType, Key, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kube::api::PostParams;
@@ -17,7 +17,6 @@ use serde_json::json;
 
 use crate::changes::Change;
 use crate::context::Context;
-use crate::deletion::exactly;
 use crate::pod_reference::pod_ref;
 use crate::reconciler::{Reconciler, WorkLoop};
 
@@ -167,7 +166,7 @@ async fn evict(client: &Client, key: &EvictionKey) -> Result<Status, kube::Error
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "deleteOptions": exactly(Some(&key.uid)),
+        "deleteOptions": uid_precondition(Some(&key.uid)),
     });
     api.create_subresource("eviction", &key.name, &PostParams::default(), &eviction)
         .await

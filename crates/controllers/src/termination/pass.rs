@@ -15,7 +15,7 @@ use kerf_cloud::CloudError;
 use kerf_lifecycle::drain::{drain, is_drainable};
 use kerf_lifecycle::volumes;
 use kerf_model::pod::Pod;
-use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::client::{ApiErrorKind, uid_precondition};
 use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
@@ -32,7 +32,6 @@ use crate::claim_facts;
 use crate::claim_writes::{self, write_status};
 use crate::context::Context;
 use crate::deadline::{deadline, default_text, expiring_message};
-use crate::deletion::exactly;
 use crate::lifecycle::finalize::INSTANCE_POLL;
 use crate::lifecycle::initialization::is_ready;
 use crate::lifecycle::taints_mut;
@@ -291,7 +290,7 @@ impl<'a> Pass<'a> {
     async fn delete(&self, pod: &Pod, grace_seconds: i64, deadline: Option<Timestamp>) -> Result<(), kube::Error> {
         let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
         tracing::debug!(Pod = %pod.key(), Node = self.name, "deleting pod");
-        let mut params = exactly(Some(&pod.uid));
+        let mut params = uid_precondition(Some(&pod.uid));
         params.grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
         match api
             .delete(&pod.name, &params)

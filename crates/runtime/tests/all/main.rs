@@ -3,6 +3,7 @@
 mod buffer;
 mod catalogue;
 mod client;
+mod deletion;
 mod events;
 mod fake;
 mod leader;

@@ -16,9 +16,10 @@ use kerf_cloud::{
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::{Interner, sym};
 use kerf_model::price::Price;
+use kerf_runtime::client::delete_exactly;
 use kerf_runtime::{Clock, Rng};
 use kerf_sandbox::{KUBELET, SIMULATED_NODE};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
@@ -267,15 +268,8 @@ impl Cloud {
                 return;
             };
             tokio::time::sleep(cloud.between(20, 90)).await;
-            let params = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: node.metadata.uid,
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
             // It may be gone by then.
-            let _ = nodes.delete(&name, &params).await;
+            let _ = delete_exactly(&nodes, &node.metadata).await;
         });
     }
 

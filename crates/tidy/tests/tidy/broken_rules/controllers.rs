@@ -86,17 +86,17 @@ pub(super) const RULES: &[BrokenRule] = &[
     BrokenRule {
         rule: "LIF-082",
         effect: "a deletion ignores the UID",
-        file: "crates/controllers/src/deletion.rs",
+        file: "crates/runtime/src/client/deletion.rs",
         code: "uid: uid.map(str::to_owned),",
         broken: "uid: uid.map(str::to_owned).filter(|_| false),",
-        tests: "-p kerf-controllers --lib deletion",
+        tests: "-p kerf-runtime --test all deletion",
     },
     BrokenRule {
         rule: "LIF-108",
         effect: "an eviction leaves no time",
         file: "crates/controllers/src/termination/eviction.rs",
-        code: "\"deleteOptions\": exactly(Some(&key.uid)),",
-        broken: "\"deleteOptions\": exactly(Some(&key.uid)).grace_period(0),",
+        code: "\"deleteOptions\": uid_precondition(Some(&key.uid)),",
+        broken: "\"deleteOptions\": uid_precondition(Some(&key.uid)).grace_period(0),",
         tests: "-p kerf-controllers --lib termination",
     },
     BrokenRule {
