@@ -2,6 +2,13 @@
 //!
 //! EC2 checks some parts of a launch only when the machine starts: CreateFleet has returned an instance by then, and it ends at once.
 
+use std::time::Duration;
+
+/// The reason of events and conditions about instances that ended right after their launch.
+pub const ENDED_AT_LAUNCH: &str = "InstanceEndedAtLaunch";
+/// Ends in a row after which nothing is launched with a class: one may be a coincidence.
+const ENDS_MAX: u32 = 2;
+
 /// Why EC2 changed the state of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateReason {
@@ -53,5 +60,34 @@ impl StateReason {
             format!("{code}: {message}")
         };
         Some(format!("{said}; {advice}"))
+    }
+}
+
+/// Instances of one class that ended right after their launch, one after the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndsInARow {
+    count: u32,
+    /// Why the last one ended ([`StateReason::explain`]).
+    explained: String,
+}
+
+impl EndsInARow {
+    /// One end more than before.
+    #[must_use]
+    pub fn after(before: Option<Self>, explained: &str) -> Self {
+        Self {
+            count: before.map_or(0, |before| before.count).saturating_add(1),
+            explained: explained.to_owned(),
+        }
+    }
+
+    /// Why nothing is launched with the class for `lasts`; `None` after a single end.
+    pub fn refusal(&self, lasts: Duration) -> Option<String> {
+        let (explained, minutes) = (&self.explained, lasts.as_secs() / 60);
+        (self.count >= ENDS_MAX).then(|| {
+            format!(
+                "EC2 ended instances right after their launch: {explained}. Nothing is launched until the class changes, or for {minutes} minutes"
+            )
+        })
     }
 }

@@ -4,6 +4,7 @@ use crate::annotations::DISCOVERED_MEMORY;
 use crate::cache::Cache;
 use crate::error_advice::explain;
 use crate::errors::ApiError;
+use crate::instance_end::ENDED_AT_LAUNCH;
 use crate::instance_type::incompatibility;
 use crate::instance_type::kubelet::{
     ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem,
@@ -16,7 +17,7 @@ use crate::node_class::{
 };
 use crate::offering::CapacityType;
 use crate::options::AwsFeatureGates;
-use crate::provider::{AwsCloud, ENDED_AT_LAUNCH, TemplateError, TemplateRequest};
+use crate::provider::{AwsCloud, TemplateError, TemplateRequest};
 use crate::services::{FleetDryRun, InstancesDryRun};
 use crate::tags::{Tags, first_restricted, launch_tags};
 use crate::user_data::node_taints;

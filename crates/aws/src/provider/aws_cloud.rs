@@ -1,7 +1,7 @@
 //! Everything that the provider and its controllers share.
 
 use super::cluster_facts::ClusterFacts;
-use super::ended::{EndedClasses, LaunchedFor};
+use super::ended_classes::{EndedClasses, LaunchedFor};
 use super::kept_memory::KeptMemory;
 use crate::cache::Cache;
 use crate::catalogue::{InstanceTypes, ListError};

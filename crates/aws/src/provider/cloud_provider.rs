@@ -1,13 +1,14 @@
 //! The provider as the controllers see it (sections 19 and 20 of `docs/behaviour/aws.md`).
 
 use super::aws_cloud::{AwsCloud, TypesError};
-use super::ended::{ENDED_AT_LAUNCH, LaunchedFor, StartedInstances};
+use super::ended_classes::{LaunchedFor, StartedInstances};
 use super::partition_hook::PlacementGroupRegistrationHook;
 use super::signals::Signals;
 use crate::ami::ami_for;
 use crate::annotations::INSTANCE_PROFILE;
 use crate::drift::{CurrentGroup, Drift, DriftClaim, DriftInstance, instance_drift, static_drift};
 use crate::instance::{Instance, launched};
+use crate::instance_end::ENDED_AT_LAUNCH;
 use crate::labels::{PLACEMENT_GROUP_ID, RESERVATION_ID, vocabulary};
 use crate::provider_id::instance_id;
 use crate::repair::repair_policies;
