@@ -4,6 +4,8 @@
 //! two machines, and every write carries the resource version it is based on.
 
 mod access;
+mod calls;
+mod renewal;
 mod step;
 
 use std::future::Future;
@@ -22,7 +24,8 @@ pub use access::LeaseAccess;
 pub use step::{Leadership, LeaseRecord, ObservedLease, Step, step};
 
 use self::access::Attempt;
-use crate::client::{ApiErrorKind, describe, found};
+use self::calls::{Answer, LeaseCalls};
+use crate::client::{ApiErrorKind, describe};
 use crate::clock::Clock;
 use crate::events::{Event, EventType, ObjectRef, Recorder};
 use crate::metrics::{Counter, Gauge, Metrics, catalogue};
@@ -46,12 +49,13 @@ pub struct ElectionConfig {
     pub renew_deadline: Duration,
     /// The longest time between two tries.
     pub retry_period: Duration,
-    /// How long one call may take. Shorter than the renew deadline, so that one call without an answer does not cost the lease.
-    pub call_timeout: Duration,
+    /// After this time without an answer another call begins beside the one that has none. Shorter than the renew deadline, so that one
+    /// call without an answer does not cost the lease.
+    pub call_patience: Duration,
 }
 
 impl ElectionConfig {
-    /// The standard timing: 15 s lease, 10 s renew deadline, 2 s between tries (OPS-048), 2.5 s for a call.
+    /// The standard timing: 15 s lease, 10 s renew deadline, 2 s between tries (OPS-048), 2.5 s until another call begins.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -60,7 +64,7 @@ impl ElectionConfig {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
-            call_timeout: Duration::from_millis(2500),
+            call_patience: Duration::from_millis(2500),
         }
     }
 }
@@ -111,6 +115,15 @@ fn namespace_from(configured: Option<&str>, file: &Path) -> Result<String, Leade
     }
 }
 
+/// A write of the lease.
+#[derive(Clone, Copy)]
+struct LeaseWrite {
+    /// The time of renewal that it wrote, in microseconds as leases have it.
+    renew_time: i64,
+    /// When it began.
+    began: Duration,
+}
+
 /// One process's part in an election.
 pub struct Elector {
     api: Api<Lease>,
@@ -126,8 +139,8 @@ pub struct Elector {
     observed: Option<ObservedLease>,
     lease: Option<Lease>,
     leadership: Option<Leadership>,
-    /// Renewals without an answer: the time each wrote, in microseconds as leases have it, and when it began.
-    unanswered: Vec<(i64, Duration)>,
+    /// Writes since the last one that succeeded.
+    writes: Vec<LeaseWrite>,
 }
 
 impl Elector {
@@ -146,7 +159,7 @@ impl Elector {
             observed: None,
             lease: None,
             leadership: None,
-            unanswered: Vec::new(),
+            writes: Vec::new(),
         }
     }
 
@@ -207,13 +220,13 @@ impl Elector {
     /// Returns once this process leads.
     pub async fn acquire(&mut self) {
         loop {
-            let was_read = self.observe(self.config.call_timeout).await;
+            let was_read = self.observe().await;
             let step = self.decide();
             if step == Step::Wait && was_read {
                 // Somebody else leads, so a write that failed before is not wanted any more.
                 self.access.works(&self.config);
             }
-            if step == Step::Acquire && self.write(self.config.call_timeout).await {
+            if step == Step::Acquire && self.take().await {
                 tracing::info!(lease = %self.config.name, identity = %self.config.identity, "became leader");
                 self.set_status(1.0);
                 self.announce();
@@ -226,27 +239,22 @@ impl Elector {
 
     /// Renews until that fails for too long; never returns while this process leads.
     pub async fn hold(&mut self) -> LeaderError {
-        let mut pause = self.config.retry_period;
         loop {
-            tokio::time::sleep(pause.min(self.left())).await;
-            match self.decide() {
-                Step::Renew if self.write(self.call_time()).await => pause = self.config.retry_period,
-                Step::Renew => {
-                    // The write may have failed because the lease changed: read it again.
-                    if let Some(slowpath) = &self.slowpath {
-                        slowpath.inc(&[&self.config.name]);
-                    }
-                    self.observe(self.call_time()).await;
-                    pause = self.config.retry_period / 4;
-                }
-                Step::Lost | Step::Acquire | Step::Wait => {
-                    tracing::error!(lease = %self.config.name, "leader election lost");
-                    self.leadership = None;
-                    self.set_status(0.0);
-                    return LeaderError::Lost;
-                }
+            tokio::time::sleep(self.pause()).await;
+            if !self.renew().await {
+                tracing::error!(lease = %self.config.name, "leader election lost");
+                self.leadership = None;
+                self.set_status(0.0);
+                return LeaderError::Lost;
             }
         }
+    }
+
+    /// How long the next renewal waits. Counted from the beginning of the last one: where calls are slow, there is no time to lose.
+    fn pause(&self) -> Duration {
+        let renewed_at = self.leadership.map_or(Duration::ZERO, |held| held.renewed_at);
+        let since = self.now().saturating_sub(renewed_at);
+        self.config.retry_period.saturating_sub(since)
     }
 
     /// Gives the lease back, so that a successor need not wait (OPS-051). Failing is fine: it expires.
@@ -271,21 +279,21 @@ impl Elector {
 
     /// How long this process still leads without another renewal.
     fn left(&self) -> Duration {
-        let renewed_at = self.leadership.map_or(Duration::ZERO, |held| held.renewed_at);
-        self.config
-            .renew_deadline
-            .saturating_sub(self.now().saturating_sub(renewed_at))
+        let until = self.leadership.map_or(Duration::ZERO, |held| held.until);
+        until.saturating_sub(self.now())
     }
 
-    /// How long the next call may take.
-    fn call_time(&self) -> Duration {
-        self.config.call_timeout.min(self.left())
+    /// Until when a write that began at `began` and is known to have succeeded lets this process lead. Others may take the lease once it has
+    /// not changed for its duration, and may have seen the change as early as the write began; a retry period is left for ending the work.
+    fn leads_until(&self, began: Duration) -> Duration {
+        let config = &self.config;
+        let safe = began + config.lease_duration.saturating_sub(config.retry_period);
+        safe.min(self.now() + config.renew_deadline)
     }
 
     fn decide(&self) -> Step {
         step(
             &self.config.identity,
-            self.config.renew_deadline,
             self.observed.as_ref(),
             self.leadership,
             self.now(),
@@ -296,22 +304,31 @@ impl Elector {
         self.epoch.elapsed()
     }
 
-    /// Reads the lease and notes when it last changed; returns whether it could be read.
-    async fn observe(&mut self, limit: Duration) -> bool {
-        let read = tokio::time::timeout(limit, self.api.get(&self.config.name)).await;
-        let error = match read.map(found) {
-            Ok(Ok(lease)) => {
-                self.note_lease(lease);
-                return true;
+    /// Reads the lease; returns whether it could be read.
+    async fn observe(&mut self) -> bool {
+        let mut calls = LeaseCalls::new(&self.api, &self.config.name);
+        let patience = self.config.call_patience;
+        let error = loop {
+            calls.read();
+            match tokio::time::timeout(patience, calls.answer()).await {
+                Ok(Some(Answer::Read(Ok(lease)))) => {
+                    self.note_lease(lease);
+                    return true;
+                }
+                Ok(Some(Answer::Read(Err(error)))) => break describe(&error),
+                Ok(Some(Answer::Written { .. }) | None) => return false,
+                // The call goes on, and another one begins.
+                Err(_) => self.access.fails(&self.config, Attempt::Read, &no_answer(patience)),
             }
-            Ok(Err(error)) => describe(&error),
-            Err(_) => no_answer(limit),
         };
         self.access.fails(&self.config, Attempt::Read, &error);
         false
     }
 
-    fn note_lease(&mut self, lease: Option<Lease>) {
+    /// Takes note of the lease as it was read or written. Returns whether it shows a write of this process that was not known to have
+    /// succeeded.
+    fn note_lease(&mut self, lease: Option<Box<Lease>>) -> bool {
+        let lease = lease.map(|lease| *lease);
         let record = lease.as_ref().map(record_of);
         let unchanged = self.observed.as_ref().is_some_and(|seen| seen.record == record);
         if !unchanged {
@@ -320,53 +337,64 @@ impl Elector {
                 changed_at: self.now(),
             });
         }
-        // A renewal without an answer was carried out: others may have seen it no earlier than it began.
         let written = lease.as_ref().and_then(renew_time);
-        let carried_out = self.unanswered.iter().find(|(at, _)| Some(*at) == written);
-        if let (Some(held), Some((_, began))) = (&mut self.leadership, carried_out) {
-            held.renewed_at = held.renewed_at.max(*began);
-        }
         self.lease = lease;
+        let own = self.writes.iter().find(|write| Some(write.renew_time) == written);
+        let Some(began) = own.map(|write| write.began) else {
+            return false;
+        };
+        self.note_success(began);
+        true
     }
 
-    /// Writes this process into the lease as its holder; returns whether that succeeded.
-    async fn write(&mut self, limit: Duration) -> bool {
-        let started = self.now();
-        let wanted = self.next_lease(self.clock.now());
-        let exists = self.lease.is_some();
-        let post = PostParams::default();
-        let write = async {
-            if exists {
-                self.api.replace(&self.config.name, &post, &wanted).await
-            } else {
-                self.api.create(&post, &wanted).await
-            }
-        };
-        match tokio::time::timeout(limit, write).await {
-            Ok(Ok(lease)) => {
-                self.note_lease(Some(lease));
-                // Counted from before the call: others may have seen the change that early.
-                self.leadership = Some(Leadership { renewed_at: started });
-                self.unanswered.clear();
-                self.access.works(&self.config);
-                true
-            }
-            Ok(Err(error)) => {
-                match ApiErrorKind::of(&error) {
-                    // Another process wrote first, as it may.
-                    ApiErrorKind::Conflict | ApiErrorKind::AlreadyExists => {
-                        tracing::debug!(error = %describe(&error), "lease was written by another process");
-                        self.access.works(&self.config);
-                    }
-                    _ => self.access.fails(&self.config, Attempt::Write, &describe(&error)),
+    /// Takes note of a write that succeeded.
+    fn note_success(&mut self, began: Duration) {
+        self.leadership = Some(Leadership {
+            renewed_at: began,
+            until: self.leads_until(began),
+        });
+        self.writes.clear();
+        self.access.works(&self.config);
+    }
+
+    /// Begins to write this process into the lease as its holder.
+    fn begin_write(&mut self, calls: &mut LeaseCalls) {
+        let (wanted, began) = (self.next_lease(self.clock.now()), self.now());
+        self.writes
+            .extend(renew_time(&wanted).map(|renew_time| LeaseWrite { renew_time, began }));
+        calls.write(wanted, began);
+    }
+
+    /// Writes this process into the lease as its first holder or the next one; returns whether that succeeded.
+    async fn take(&mut self) -> bool {
+        let mut calls = LeaseCalls::new(&self.api, &self.config.name);
+        let limit = self.config.renew_deadline;
+        self.begin_write(&mut calls);
+        match tokio::time::timeout(limit, calls.answer()).await {
+            Ok(Some(Answer::Written { began, result })) => match result {
+                Ok(lease) => {
+                    self.note_lease(Some(lease));
+                    self.note_success(began);
+                    return true;
                 }
-                false
+                Err(error) => self.note_failure(&error),
+            },
+            Ok(Some(Answer::Read(_)) | None) => {}
+            Err(_) => self.access.fails(&self.config, Attempt::Write, &no_answer(limit)),
+        }
+        // Whether it was carried out is seen by reading; leading begins with a write whose answer is known.
+        self.writes.clear();
+        false
+    }
+
+    fn note_failure(&self, error: &kube::Error) {
+        match ApiErrorKind::of(error) {
+            // Another process wrote first, as it may; or an earlier write of this one was carried out.
+            ApiErrorKind::Conflict | ApiErrorKind::AlreadyExists => {
+                tracing::debug!(error = %describe(error), "the lease was written meanwhile");
+                self.access.works(&self.config);
             }
-            Err(_) => {
-                self.unanswered.extend(renew_time(&wanted).map(|at| (at, started)));
-                self.access.fails(&self.config, Attempt::Write, &no_answer(limit));
-                false
-            }
+            _ => self.access.fails(&self.config, Attempt::Write, &describe(error)),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct ObservedLease {
 pub struct Leadership {
     /// When the last successful write began.
     pub renewed_at: Duration,
+    /// Until when this process leads without another one.
+    pub until: Duration,
 }
 
 /// What to do next.
@@ -47,18 +49,15 @@ pub enum Step {
 }
 
 /// Decides for the process `me`. `now` is monotonic time on any scale common to all arguments.
-pub fn step(
-    me: &str,
-    renew_deadline: Duration,
-    seen: Option<&ObservedLease>,
-    held: Option<Leadership>,
-    now: Duration,
-) -> Step {
+pub fn step(me: &str, seen: Option<&ObservedLease>, held: Option<Leadership>, now: Duration) -> Step {
     let record = seen.and_then(|seen| seen.record.as_ref());
     if let Some(held) = held {
         let stolen = seen.is_some() && record.is_none_or(|record| record.holder.as_deref() != Some(me));
-        let late = now.saturating_sub(held.renewed_at) >= renew_deadline;
-        return if stolen || late { Step::Lost } else { Step::Renew };
+        return if stolen || now >= held.until {
+            Step::Lost
+        } else {
+            Step::Renew
+        };
     }
     let Some(seen) = seen else { return Step::Wait };
     match record {
@@ -72,8 +71,6 @@ pub fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DEADLINE: Duration = Duration::from_secs(10);
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -108,11 +105,7 @@ mod tests {
             ("expired by our own time", Some(seen("other", 100)), 115, Step::Acquire),
             ("ours from before", Some(seen("me", 100)), 101, Step::Acquire),
         ] {
-            assert_eq!(
-                step("me", DEADLINE, observed.as_ref(), None, seconds(now)),
-                expected,
-                "{what}"
-            );
+            assert_eq!(step("me", observed.as_ref(), None, seconds(now)), expected, "{what}");
         }
     }
 
@@ -120,6 +113,7 @@ mod tests {
     fn a_leader_renews_until_it_is_late_or_robbed() {
         let held = Some(Leadership {
             renewed_at: seconds(100),
+            until: seconds(110),
         });
         let none = ObservedLease {
             record: None,
@@ -133,11 +127,7 @@ mod tests {
             ("replaced by another holder", seen("other", 101), 102, Step::Lost),
             ("the lease was deleted", none, 102, Step::Lost),
         ] {
-            assert_eq!(
-                step("me", DEADLINE, Some(&observed), held, seconds(now)),
-                expected,
-                "{what}"
-            );
+            assert_eq!(step("me", Some(&observed), held, seconds(now)), expected, "{what}");
         }
     }
 }

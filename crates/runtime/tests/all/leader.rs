@@ -323,6 +323,51 @@ async fn a_call_without_an_answer_does_not_cost_the_lease() {
     assert_eq!(leads_for(usize::MAX, Unanswered::Stored).await, seconds(60));
 }
 
+/// Lets a candidate use an API server whose calls take so long. Gives how long it led until second 120, and how many calls it made.
+async fn leads_with_calls_that_take(delay: Duration) -> (Duration, usize) {
+    let (store, clock) = (LeaseStore::default(), clock());
+    let server = store.server();
+    let inner = server.service();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let mut inner = inner.clone();
+        async move {
+            // Half of the time goes by before the call is carried out, and the other half after it.
+            tokio::time::sleep(delay / 2).await;
+            let answer = tower::Service::call(&mut inner, request).await;
+            tokio::time::sleep(delay / 2).await;
+            answer
+        }
+    });
+    let client = kerf_runtime::client::ApiLayers::new().client(service, "kube-system");
+    let config = ElectionConfig::new("karpenter-leader-election", "kube-system", "a");
+    let elector = Elector::new(client, config, clock, Seed(1).rng());
+    let shutdown = CancellationToken::new();
+    let (led, leading) = (Arc::new(Mutex::new(Duration::ZERO)), Instant::now());
+    let noted = Arc::clone(&led);
+    let lead = async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            *noted.lock().expect("no panic holds it") = leading.elapsed();
+        }
+    };
+    let _ = tokio::time::timeout(seconds(120), elector.run(&shutdown, lead)).await;
+    let led = *led.lock().expect("no panic holds it");
+    (led, server.asked().len())
+}
+
+// OPS-050: an answer that comes late is an answer.
+#[tokio::test(start_paused = true)]
+async fn slow_answers_do_not_cost_the_lease() {
+    for delay in [10, 1000, 2400, 3000, 4000, 5000, 6000] {
+        let (led, calls) = leads_with_calls_that_take(Duration::from_millis(delay)).await;
+        assert!(led >= seconds(119), "{delay} ms: led until {led:?}");
+        assert!(calls <= 80, "{delay} ms: {calls} calls");
+    }
+    // A renewal that takes longer than the lease lasts cannot be waited for.
+    let (led, _) = leads_with_calls_that_take(seconds(20)).await;
+    assert!(led < seconds(70), "led until {led:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_candidate_never_leads() {
     let (store, clock, shutdown) = (LeaseStore::default(), clock(), CancellationToken::new());
