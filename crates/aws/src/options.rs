@@ -1,93 +1,13 @@
-//! Options of the provider (section 26 of `docs/behaviour/aws.md`). Flags win over environment variables.
+//! Options of the provider (section 26 of `docs/behaviour/aws.md`).
 
-use kerf_runtime::options::go_bool;
+mod definitions;
+mod gates;
+
+pub use definitions::DEFINITIONS;
+pub use gates::AwsFeatureGates;
+
+use kerf_runtime::options::Values;
 use kerf_units::duration::GoDuration;
-use kerf_units::nearest_name::nearest;
-use std::collections::BTreeMap;
-
-/// One option: its flag, its environment variable, and its default as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionDefinition {
-    /// Flag without dashes.
-    pub flag: &'static str,
-    /// Environment variable.
-    pub env: &'static str,
-    /// Default; empty for none.
-    pub default: &'static str,
-}
-
-const fn option(flag: &'static str, env: &'static str, default: &'static str) -> OptionDefinition {
-    OptionDefinition { flag, env, default }
-}
-
-/// All options.
-pub const DEFINITIONS: [OptionDefinition; 15] = [
-    option("cluster-name", "CLUSTER_NAME", ""),
-    option("cluster-endpoint", "CLUSTER_ENDPOINT", ""),
-    option("cluster-ca-bundle", "CLUSTER_CA_BUNDLE", ""),
-    option("isolated-vpc", "ISOLATED_VPC", "false"),
-    option("eks-control-plane", "EKS_CONTROL_PLANE", "false"),
-    option("vm-memory-overhead-percent", "VM_MEMORY_OVERHEAD_PERCENT", "0.075"),
-    option("interruption-queue", "INTERRUPTION_QUEUE", ""),
-    option("reserved-enis", "RESERVED_ENIS", "0"),
-    option("disable-dry-run", "DISABLE_DRY_RUN", "false"),
-    option("enable-zonal-shift", "ENABLE_ZONAL_SHIFT", "false"),
-    option("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m"),
-    option("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m"),
-    option("aws-feature-gates", "AWS_FEATURE_GATES", ""),
-    option("learn-memory", "LEARN_MEMORY", "true"),
-    option("instance-status-dry-run", "INSTANCE_STATUS_DRY_RUN", "false"),
-];
-
-/// Features of the provider that are off unless they are asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AwsFeatureGates {
-    /// `NodeClassCEL`: kubelet settings of a class may be expressions.
-    pub node_class_cel: bool,
-    /// `ExtendedKubeletConfiguration`: a class may have every field of kubelet's configuration.
-    pub extended_kubelet: bool,
-}
-
-impl AwsFeatureGates {
-    /// The names of the gates.
-    pub const NAMES: [&str; 2] = ["NodeClassCEL", "ExtendedKubeletConfiguration"];
-
-    /// Reads `Name=true,Name=false`; the last entry of a gate counts. An unknown gate is an error.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let mut gates = Self::default();
-        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            let (name, value) = entry
-                .split_once('=')
-                .ok_or_else(|| format!("has the malformed pair {entry:?}, expect Name=true or Name=false"))?;
-            let on = go_bool(value.trim()).ok_or_else(|| {
-                format!(
-                    "has the value {:?} for {}, which must be true or false",
-                    value.trim(),
-                    name.trim()
-                )
-            })?;
-            match name.trim() {
-                "NodeClassCEL" => gates.node_class_cel = on,
-                "ExtendedKubeletConfiguration" => gates.extended_kubelet = on,
-                unknown => {
-                    let meant = nearest(unknown, Self::NAMES).map(|meant| format!(" (did you mean {meant}?)"));
-                    let (meant, known) = (meant.unwrap_or_default(), Self::NAMES.join(", "));
-                    return Err(format!("has the unknown gate {unknown}{meant}; known are {known}"));
-                }
-            }
-        }
-        Ok(gates)
-    }
-}
-
-/// Reads the part of memory that the hypervisor is expected to keep. The error says what is accepted.
-pub fn memory_overhead(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
-        Ok(part) if part < 0.0 => Err("cannot be negative".to_owned()),
-        Ok(_) | Err(_) => Err("must be a number such as 0.075".to_owned()),
-    }
-}
 
 /// The options as the provider uses them.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,65 +47,53 @@ pub struct AwsOptions {
 /// Shortest refresh interval.
 const REFRESH_MIN: GoDuration = GoDuration::from_secs(60);
 
-/// Reads options and collects what is wrong with them.
+/// Reads the part of memory that the hypervisor is expected to keep. The error says what is accepted.
+pub fn memory_overhead(text: &str) -> Result<f64, String> {
+    // No number is read as one that is refused.
+    Ok(valid_memory_overhead(text.parse().unwrap_or(f64::NAN))?)
+}
+
+fn valid_memory_overhead(part: f64) -> Result<f64, &'static str> {
+    if part < 0.0 {
+        Err("cannot be negative")
+    } else if part.is_finite() {
+        Ok(part)
+    } else {
+        Err("must be a number such as 0.075")
+    }
+}
+
+/// Values of options, and what is wrong with them.
 struct Reader<'a> {
-    flags: &'a BTreeMap<String, String>,
-    env: &'a dyn Fn(&str) -> Option<String>,
+    values: &'a Values,
     errors: Vec<String>,
 }
 
 impl Reader<'_> {
-    /// The text of an option.
-    fn text(&self, flag: &str) -> String {
-        self.parsing(flag, |_| true)
-    }
-
-    /// The text of an option. A variable that does not parse counts as absent (OPS-026).
-    fn parsing(&self, flag: &str, parses: impl Fn(&str) -> bool) -> String {
-        if let Some(text) = self.flags.get(flag) {
-            return text.clone();
-        }
-        let definition = DEFINITIONS.iter().find(|definition| definition.flag == flag);
-        let env = definition.and_then(|definition| (self.env)(definition.env));
-        let default = definition.map_or("", |definition| definition.default);
-        env.filter(|text| parses(text)).unwrap_or_else(|| default.to_owned())
-    }
-
-    fn boolean(&mut self, flag: &str) -> bool {
-        let text = self.parsing(flag, |text| go_bool(text).is_some());
-        match go_bool(&text) {
-            Some(on) => on,
-            None => self.wrong(flag, "must be true or false"),
-        }
-    }
-
     fn memory_overhead(&mut self, flag: &str) -> f64 {
-        let text = self.parsing(flag, |text| text.parse::<f64>().is_ok());
-        memory_overhead(&text).unwrap_or_else(|problem| self.wrong(flag, &problem))
+        match valid_memory_overhead(self.values.decimal(flag)) {
+            Ok(part) => part,
+            Err(problem) => self.wrong(flag, problem),
+        }
     }
 
     /// A number of at least zero.
     fn count(&mut self, flag: &str) -> i64 {
-        let text = self.parsing(flag, |text| text.parse::<i64>().is_ok());
-        match text.parse() {
-            Ok(count) if count >= 0 => count,
-            Ok(_) => self.wrong(flag, "cannot be negative"),
-            Err(_) => self.wrong(flag, "must be a number"),
+        match self.values.int(flag) {
+            count if count >= 0 => count,
+            _ => self.wrong(flag, "cannot be negative"),
         }
     }
 
     fn interval(&mut self, flag: &str) -> GoDuration {
-        let text = self.parsing(flag, |text| text.parse::<GoDuration>().is_ok());
-        match text.parse::<GoDuration>() {
-            Ok(interval) if interval >= REFRESH_MIN => interval,
-            Ok(_) => self.wrong(flag, "must be at least 1m"),
-            Err(_) => self.wrong(flag, "must be a duration such as 1m30s"),
+        match self.values.duration(flag) {
+            interval if interval >= REFRESH_MIN => interval,
+            _ => self.wrong(flag, "must be at least 1m"),
         }
     }
 
     fn gates(&mut self, flag: &str) -> AwsFeatureGates {
-        let text = self.text(flag);
-        match AwsFeatureGates::parse(&text) {
+        match AwsFeatureGates::parse(self.values.string(flag)) {
             Ok(gates) => gates,
             Err(problem) => self.wrong(flag, &problem),
         }
@@ -205,29 +113,29 @@ fn is_absolute_url(text: &str) -> bool {
 }
 
 impl AwsOptions {
-    /// Reads the options; all violations are reported together, and the process does not start then (AWS-352).
-    pub fn read(flags: &BTreeMap<String, String>, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+    /// The options among the values of [`DEFINITIONS`]. The error has everything that is wrong with them: the process does not start then
+    /// (AWS-352).
+    pub fn from_values(values: &Values) -> Result<Self, Vec<String>> {
         let mut reader = Reader {
-            flags,
-            env,
+            values,
             errors: Vec::new(),
         };
         let options = Self {
-            cluster_name: reader.text("cluster-name"),
-            cluster_endpoint: reader.text("cluster-endpoint"),
-            cluster_ca_bundle: reader.text("cluster-ca-bundle"),
-            isolated_vpc: reader.boolean("isolated-vpc"),
-            eks_control_plane: reader.boolean("eks-control-plane"),
+            cluster_name: values.string("cluster-name").to_owned(),
+            cluster_endpoint: values.string("cluster-endpoint").to_owned(),
+            cluster_ca_bundle: values.string("cluster-ca-bundle").to_owned(),
+            isolated_vpc: values.bool("isolated-vpc"),
+            eks_control_plane: values.bool("eks-control-plane"),
             vm_memory_overhead_percent: reader.memory_overhead("vm-memory-overhead-percent"),
-            interruption_queue: reader.text("interruption-queue"),
+            interruption_queue: values.string("interruption-queue").to_owned(),
             reserved_enis: reader.count("reserved-enis"),
-            disable_dry_run: reader.boolean("disable-dry-run"),
-            enable_zonal_shift: reader.boolean("enable-zonal-shift"),
+            disable_dry_run: values.bool("disable-dry-run"),
+            enable_zonal_shift: values.bool("enable-zonal-shift"),
             ami_refresh_interval: reader.interval("ami-refresh-interval"),
             subnet_refresh_interval: reader.interval("subnet-refresh-interval"),
             feature_gates: reader.gates("aws-feature-gates"),
-            learn_memory: reader.boolean("learn-memory"),
-            instance_status_dry_run: reader.boolean("instance-status-dry-run"),
+            learn_memory: values.bool("learn-memory"),
+            instance_status_dry_run: values.bool("instance-status-dry-run"),
         };
         if options.cluster_name.is_empty() {
             reader.errors.push("missing field, cluster-name".to_owned());

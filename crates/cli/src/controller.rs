@@ -8,6 +8,7 @@ use crate::old_definitions::refuse_old_definitions;
 use crate::process::{Process, tuning};
 use anyhow::Context as _;
 use kerf_api::Provider;
+use kerf_aws::options::AwsOptions;
 use kerf_cloud::CloudProvider as _;
 use kerf_kwok::{KwokProvider, load_catalogue_or_none};
 use kerf_model::intern::Interner;
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Done);
         }
     };
-    let (options, provider) = match validate(&values, env) {
+    let (options, provider) = match validate(&values) {
         Ok(valid) => valid,
         Err(problems) => {
             for problem in problems {
@@ -94,8 +95,13 @@ fn options_of(provider: Provider) -> &'static [OptionDef] {
         let own = [CLOUD_PROVIDER, KUBECONFIG];
         own.iter().chain(DEFINITIONS).copied().collect()
     });
-    static WITH_AWS: LazyLock<Vec<OptionDef>> =
-        LazyLock::new(|| WITHOUT_AWS.iter().copied().chain(crate::aws_options::OPTIONS).collect());
+    static WITH_AWS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
+        WITHOUT_AWS
+            .iter()
+            .copied()
+            .chain(kerf_aws::options::DEFINITIONS)
+            .collect()
+    });
     match provider {
         Provider::Aws => &WITH_AWS,
         Provider::Kwok | Provider::Core => &WITHOUT_AWS,
@@ -127,7 +133,7 @@ pub(crate) fn check_options(
     flags: impl IntoIterator<Item = String>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
-    let Some(values) = option_values(provider, flags, &env) else {
+    let Some(values) = option_values(provider, flags, env) else {
         return Ok(());
     };
     let mut problems = Vec::new();
@@ -139,7 +145,7 @@ pub(crate) fn check_options(
         problems.push(no_such_provider(named));
     }
     if provider == Provider::Aws {
-        problems.extend(crate::aws_options::options(&values, &env).err().into_iter().flatten());
+        problems.extend(AwsOptions::from_values(&values).err().into_iter().flatten());
     }
     if problems.is_empty() {
         Ok(())
@@ -156,13 +162,13 @@ fn no_such_provider(name: &str) -> String {
 enum Chosen {
     Kwok,
     #[cfg(feature = "aws")]
-    Aws(Box<kerf_aws::options::AwsOptions>),
+    Aws(Box<AwsOptions>),
 }
 
 /// The options, or everything that is wrong with them.
-fn validate(values: &Values, env: impl Fn(&str) -> Option<String>) -> Result<(Options, Chosen), Vec<String>> {
+fn validate(values: &Values) -> Result<(Options, Chosen), Vec<String>> {
     let options = Options::from_values(values);
-    match (options, choose(values, &env)) {
+    match (options, choose(values)) {
         (Ok(options), Ok(provider)) => Ok((options, provider)),
         (options, provider) => {
             let problems = options.err().into_iter();
@@ -172,15 +178,13 @@ fn validate(values: &Values, env: impl Fn(&str) -> Option<String>) -> Result<(Op
     }
 }
 
-fn choose(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<Chosen, Vec<String>> {
+fn choose(values: &Values) -> Result<Chosen, Vec<String>> {
     let provider = values.string(CLOUD_PROVIDER.flag);
     #[cfg(feature = "aws")]
     if provider == AWS {
-        let options = crate::aws_options::options(values, env)?;
+        let options = AwsOptions::from_values(values)?;
         return Ok(Chosen::Aws(Box::new(options)));
     }
-    #[cfg(not(feature = "aws"))]
-    let _ = env;
     match provider {
         KWOK => Ok(Chosen::Kwok),
         AWS => Err(vec![format!(

@@ -10,7 +10,6 @@ mod args;
 mod assemble;
 #[cfg(feature = "aws")]
 mod aws_controller;
-mod aws_options;
 mod catalogue;
 mod columns;
 mod commands;

@@ -1,14 +1,15 @@
 //! The controller's flags of `kerf up`. A flag that can have no effect there is an error.
 
 use crate::args::Cloud;
-use crate::aws_options;
-use kerf_aws::options::AwsOptions;
+use kerf_aws::options::{self, AwsOptions};
 use kerf_runtime::Options;
 use kerf_runtime::options::{DEFINITIONS, OptionDef, Parsed, Remark, Values};
 use std::sync::LazyLock;
 
 /// Name of the cluster, unless a flag has another one.
 const CLUSTER_NAME: &str = "kerf";
+
+const NO_HELP: &str = "--help is no flag of the controller";
 
 /// Flags without an effect, and why.
 const WITHOUT_EFFECT: [(&str, &str); 7] = [
@@ -32,7 +33,7 @@ const WITHOUT_EFFECT: [(&str, &str); 7] = [
 
 /// The options of the controller and those of the AWS provider.
 static WITH_AWS: LazyLock<Vec<OptionDef>> =
-    LazyLock::new(|| DEFINITIONS.iter().chain(&aws_options::OPTIONS).copied().collect());
+    LazyLock::new(|| DEFINITIONS.iter().chain(&options::DEFINITIONS).copied().collect());
 
 /// What the flags ask for.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl UpFlags {
         };
         let values = match Values::parse(definitions, flags.iter().cloned(), |_| None) {
             Parsed::Run(values) => values,
-            Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
+            Parsed::Help => anyhow::bail!(NO_HELP),
         };
         let mut options = Options::from_values(&values)?;
         for (flag, why) in WITHOUT_EFFECT {
@@ -81,7 +82,7 @@ impl UpFlags {
         }
         let aws = match cloud {
             Cloud::Kwok => None,
-            Cloud::Aws => Some(aws_options(&values)?),
+            Cloud::Aws => Some(aws_options(flags, &values)?),
         };
         Ok(Self {
             options,
@@ -94,14 +95,19 @@ impl UpFlags {
 }
 
 /// The options of the AWS provider. Options without a flag have values for the embedded account.
-fn aws_options(values: &Values) -> anyhow::Result<AwsOptions> {
-    let given = values
-        .is_given("cluster-name")
-        .then(|| values.string("cluster-name").to_owned());
-    let name = given.unwrap_or_else(|| CLUSTER_NAME.to_owned());
+fn aws_options(flags: &[String], values: &Values) -> anyhow::Result<AwsOptions> {
+    let name = match values.string("cluster-name") {
+        "" => CLUSTER_NAME,
+        given => given,
+    };
     // The account's queue has the name of the cluster.
-    let embedded = |variable: &str| matches!(variable, "CLUSTER_NAME" | "INTERRUPTION_QUEUE").then(|| name.clone());
-    aws_options::options(values, &embedded).map_err(|problems| anyhow::anyhow!("{}", problems.join("; ")))
+    let embedded = |variable: &str| matches!(variable, "CLUSTER_NAME" | "INTERRUPTION_QUEUE").then(|| name.to_owned());
+    match Values::parse(&WITH_AWS, flags.iter().cloned(), embedded) {
+        Parsed::Run(values) => {
+            AwsOptions::from_values(&values).map_err(|problems| anyhow::anyhow!("{}", problems.join("; ")))
+        }
+        Parsed::Help => Err(anyhow::anyhow!(NO_HELP)),
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, usage};
+pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, option, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values, go_bool};
 pub use remarks::{Remark, unknown_gates};

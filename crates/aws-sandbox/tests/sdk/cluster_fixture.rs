@@ -13,11 +13,10 @@ use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
 use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
-use kerf_runtime::options::Parsed;
+use kerf_runtime::options::{Parsed, Values};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
 use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox, SandboxBuilder};
 use kube::Client;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) const GETTING_STARTED: &str = include_str!("../../../../examples/aws-getting-started.yaml");
@@ -137,8 +136,11 @@ pub(crate) async fn try_manager(
     election: Option<Election>,
     (seed, tuning): (Seed, Tuning),
 ) -> Result<Manager, String> {
-    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
-    let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
+    let flags = ["cluster-name", "interruption-queue"].map(|flag| format!("--{flag}=kerf"));
+    let Parsed::Run(values) = Values::parse(&kerf_aws::options::DEFINITIONS, flags, |_| None) else {
+        panic!("no help is asked for");
+    };
+    let aws_options = AwsOptions::from_values(&values).unwrap();
     let Ok(Parsed::Run(options)) = Options::parse(std::iter::empty(), |_| None) else {
         panic!("the default options");
     };

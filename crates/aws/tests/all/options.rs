@@ -1,14 +1,24 @@
 //! Options of the provider.
 
 use kerf_aws::options::{AwsFeatureGates, AwsOptions, DEFINITIONS};
+use kerf_runtime::options::{OptionKind, Parsed, Remark, Values};
 use kerf_units::duration::GoDuration;
-use std::collections::BTreeMap;
+
+/// The values of flags and environment variables.
+pub(crate) fn values(flags: &[(&str, &str)], env: &[(&str, &str)]) -> Values {
+    let env = |name: &str| {
+        let set = env.iter().find(|(variable, _)| *variable == name);
+        set.map(|(_, value)| (*value).to_owned())
+    };
+    let flags = flags.iter().map(|(flag, value)| format!("--{flag}={value}"));
+    match Values::parse(&DEFINITIONS, flags, env) {
+        Parsed::Run(values) => values,
+        Parsed::Help => unreachable!("no help is asked for"),
+    }
+}
 
 fn read(flags: &[(&str, &str)], env: &[(&str, &str)]) -> Result<AwsOptions, Vec<String>> {
-    let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    let flags: BTreeMap<String, String> = flags.iter().map(owned).collect();
-    let env: BTreeMap<String, String> = env.iter().map(owned).collect();
-    AwsOptions::read(&flags, &|name| env.get(name).cloned())
+    AwsOptions::from_values(&values(flags, env))
 }
 
 const NAME: (&str, &str) = ("cluster-name", "prod");
@@ -35,7 +45,7 @@ fn defaults() {
     // AWS-323
     assert!(options.learn_memory && !options.instance_status_dry_run);
     for definition in DEFINITIONS {
-        assert_eq!(definition.env.to_lowercase().replace('_', "-"), definition.flag);
+        assert_eq!(definition.variable.to_lowercase().replace('_', "-"), definition.flag);
     }
 }
 
@@ -51,13 +61,11 @@ fn what_options_may_not_be() {
     assert!(read(&[NAME, ("cluster-endpoint", "https://prod.example:443/x")], &[]).is_ok());
     // AWS-345
     assert!(error(("vm-memory-overhead-percent", "-0.1")).contains("negative"));
-    let from_env = read(&[NAME], &[("VM_MEMORY_OVERHEAD_PERCENT", "odd")]).unwrap();
-    assert_eq!(from_env.vm_memory_overhead_percent.to_string(), "0.075");
     // AWS-347
     assert!(error(("reserved-enis", "-1")).contains("negative"));
     // AWS-350, AWS-351
     assert!(error(("ami-refresh-interval", "59s")).contains("1m"));
-    assert!(error(("subnet-refresh-interval", "soon")).contains("duration"));
+    assert!(error(("subnet-refresh-interval", "1s")).contains("1m"));
 }
 
 // AWS-352
@@ -123,4 +131,64 @@ fn feature_gates_are_off_and_unknown_ones_are_errors() {
         flag.map(|options| options.feature_gates),
         Ok(AwsFeatureGates::default())
     );
+}
+
+/// The options, and what is said about them.
+fn parsed(flags: &[(&str, &str)], env: &[(&str, &str)]) -> (Result<AwsOptions, Vec<String>>, Vec<Remark>) {
+    let values = values(flags, env);
+    (AwsOptions::from_values(&values), values.remarks().to_vec())
+}
+
+// OPS-026, AWS-352
+#[test]
+fn a_variable_that_does_not_parse_counts_as_absent_and_is_named() {
+    let (defaults, _) = parsed(&[NAME], &[]);
+    let defaults = defaults.expect("a name is enough");
+    for def in DEFINITIONS.iter().filter(|def| def.kind != OptionKind::Text) {
+        let (read, remarks) = parsed(&[NAME], &[(def.variable, "odd")]);
+        assert_eq!(read.as_ref(), Ok(&defaults), "{}", def.variable);
+        let said: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+        let [said] = said.as_slice() else {
+            panic!("{}: {said:?}", def.variable);
+        };
+        assert!(said.starts_with(&format!("{} is \"odd\"", def.variable)), "{said}");
+        assert!(said.contains(def.default), "{said}");
+        let (read, remarks) = parsed(&[NAME], &[(def.variable, "")]);
+        assert_eq!((read.as_ref(), remarks.len()), (Ok(&defaults), 0), "{}", def.variable);
+    }
+}
+
+// AWS-345, AWS-347, AWS-350, AWS-351
+#[test]
+fn a_variable_that_parses_and_is_not_allowed_stops_the_start() {
+    for (variable, value) in [
+        ("VM_MEMORY_OVERHEAD_PERCENT", "-0.1"),
+        ("VM_MEMORY_OVERHEAD_PERCENT", "NaN"),
+        ("RESERVED_ENIS", "-1"),
+        ("AMI_REFRESH_INTERVAL", "59s"),
+        ("SUBNET_REFRESH_INTERVAL", "0s"),
+        ("AWS_FEATURE_GATES", "odd"),
+        ("CLUSTER_ENDPOINT", "odd"),
+    ] {
+        let (read, remarks) = parsed(&[NAME], &[(variable, value)]);
+        let flag = variable.to_lowercase().replace('_', "-");
+        let errors = read.expect_err(variable);
+        assert!(errors.len() == 1 && errors.concat().contains(&flag), "{errors:?}");
+        assert_eq!(remarks, [], "{variable}");
+    }
+}
+
+#[test]
+fn flags_of_every_kind_reach_the_provider() {
+    let flags = [
+        NAME,
+        ("reserved-enis", "0x2"),
+        ("vm-memory-overhead-percent", "0.1"),
+        ("ami-refresh-interval", "2m30s"),
+        ("learn-memory", "false"),
+    ];
+    let read = read(&flags, &[]).expect("all are right");
+    assert_eq!((read.reserved_enis, read.learn_memory), (2, false));
+    assert_eq!(read.vm_memory_overhead_percent.to_string(), "0.1");
+    assert_eq!(read.ami_refresh_interval.to_string(), "2m30s");
 }

@@ -2,6 +2,7 @@
 
 use crate::class::class_with_status;
 use crate::fake_aws::FakeAws;
+use crate::options::values;
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool, Provider, crds};
@@ -19,7 +20,6 @@ use kerf_units::policy::MinValuesPolicy;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc::Receiver;
 
@@ -39,13 +39,8 @@ pub(crate) struct World {
 
 /// The options of a cluster called `prod`.
 pub(crate) fn options(flags: &[(&str, &str)]) -> AwsOptions {
-    let mut all = BTreeMap::from([("cluster-name".to_owned(), "prod".to_owned())]);
-    all.extend(
-        flags
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned())),
-    );
-    AwsOptions::read(&all, &|_| None).unwrap()
+    let all: Vec<(&str, &str)> = [("cluster-name", "prod")].iter().chain(flags).copied().collect();
+    AwsOptions::from_values(&values(&all, &[])).unwrap()
 }
 
 /// A cluster and an account with these instance types in us-east-1a and us-east-1b.

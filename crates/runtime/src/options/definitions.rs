@@ -46,7 +46,7 @@ pub struct OptionDef {
 }
 
 /// An option of Karpenter.
-const fn option(
+pub const fn option(
     flag: &'static str,
     variable: &'static str,
     kind: OptionKind,
@@ -71,7 +71,9 @@ impl OptionDef {
         }
     }
 
-    const fn of_kerf(self) -> Self {
+    /// The same as an option that only Kerf has.
+    #[must_use]
+    pub const fn of_kerf(self) -> Self {
         Self {
             origin: OptionOrigin::Kerf,
             ..self
