@@ -5,10 +5,12 @@
 //! A world that cannot be read is a mistake in the test, so that code here may panic.
 
 mod caller;
+mod dice;
 mod invariants;
 mod observation;
 mod view;
 
 pub use caller::{Caller, KerfCalls, Marked, Named};
+pub use dice::Dice;
 pub use observation::{Instances, Observation};
 pub use view::{Budget, Claim, Instance, LEASE, Node, Pdb, Pod, Pool, Texts, View};

@@ -1,12 +1,12 @@
 //! What protects pods and nodes: `karpenter.sh/do-not-disrupt`, PodDisruptionBudgets and disruption budgets of pools. Some worlds have them
 //! until peace.
 
-use super::scenario::{Dice, Scenario};
+use super::scenario::Scenario;
 use super::users::{all, delete, merge};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::NodePool;
-use kerf_chaos::{Claim, Pdb, View};
+use kerf_chaos::{Claim, Dice, Pdb, View};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -40,25 +40,8 @@ pub(super) fn protect(seed: u64, scenario: &mut Scenario) {
     }
     for pool in &mut scenario.pools {
         let budgets = pool["spec"]["disruption"]["budgets"].as_array_mut().unwrap();
-        budgets.extend(more_budgets(&dice));
+        budgets.extend(dice.more_budgets());
     }
-}
-
-fn more_budgets(dice: &Dice) -> Vec<Value> {
-    let mut budgets = Vec::new();
-    if dice.chance(30) {
-        let reasons = dice.one(&[
-            json!(["Empty"]),
-            json!(["Drifted"]),
-            json!(["Underutilized", "Drifted"]),
-        ]);
-        budgets.push(json!({"nodes": dice.one(&["0", "1", "50%"]), "reasons": reasons}));
-    }
-    if dice.chance(25) {
-        let (from, minutes) = (dice.between(1, 50), dice.between(5, 20));
-        budgets.push(json!({"nodes": "0", "schedule": format!("{from} 0 * * *"), "duration": format!("{minutes}m")}));
-    }
-    budgets
 }
 
 /// Names of claims that pods keep from ending: one of theirs is protected, or has a budget that allows no eviction.

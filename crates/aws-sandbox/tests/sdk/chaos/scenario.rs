@@ -4,7 +4,7 @@ use super::protection::protect;
 use super::reserved::{Reserved, reserve};
 use super::trouble::{Trouble, deny_more, trouble};
 use kerf_aws_sandbox::account::Signal;
-use kerf_runtime::{Rng, Seed};
+use kerf_chaos::Dice;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -68,40 +68,6 @@ pub(super) enum Step {
     Recreate,
     DeleteClaim(u64),
     DeleteNode(u64),
-}
-
-/// Draws.
-pub(super) struct Dice(Rng);
-
-impl Dice {
-    pub(super) fn new(seed: u64, what: &str) -> Self {
-        Self(Seed(seed).derive(what).rng())
-    }
-
-    pub(super) fn below(&self, bound: u64) -> u64 {
-        self.0.below(bound)
-    }
-
-    pub(super) fn between(&self, least: u64, most: u64) -> u64 {
-        least + self.0.below(most - least + 1)
-    }
-
-    pub(super) fn chance(&self, percent: u64) -> bool {
-        self.0.below(100) < percent
-    }
-
-    pub(super) fn one<T: Clone>(&self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()].clone()
-    }
-
-    pub(super) fn seconds(&self, least: u64, most: u64) -> Duration {
-        Duration::from_secs(self.between(least, most))
-    }
-
-    /// A share between 0 and `most`, or none.
-    pub(super) fn rate(&self, most: f64) -> f64 {
-        if self.chance(50) { most * self.0.unit() } else { 0.0 }
-    }
 }
 
 impl Scenario {

@@ -1,11 +1,12 @@
 //! What goes wrong with the account: calls, capacity, permissions, images, addresses and the queue. Each trouble ends after a while.
 
-use super::scenario::{Dice, LIFE, Step, TYPES};
+use super::scenario::{LIFE, Step, TYPES};
 use super::strangers::MARK;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::ec2_node_class::AmiFamily;
 use kerf_aws_sandbox::account::{Account, CallKind, Limit, PoolRule, Purchase, Throttle};
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
+use kerf_chaos::Dice;
 use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kerf_runtime::{Rng, Seed};
+use kerf_chaos::Dice;
 use kerf_sandbox::faults::{FaultPlan, KillMoment};
 use kerf_units::policy::{CommandsPerPass, Destinations};
 use kerf_units::savings_per_pod::SavingsPerPod;
@@ -129,36 +129,10 @@ pub(crate) enum Step {
     DeletePod(u64),
 }
 
-/// Draws.
-struct Dice(Rng);
-
-impl Dice {
-    fn below(&self, bound: u64) -> u64 {
-        self.0.below(bound)
-    }
-
-    fn between(&self, least: u64, most: u64) -> u64 {
-        least + self.0.below(most - least + 1)
-    }
-
-    fn chance(&self, percent: u64) -> bool {
-        self.0.below(100) < percent
-    }
-
-    fn one<T: Clone>(&self, of: &[T]) -> T {
-        let index = usize::try_from(self.below(of.len() as u64)).unwrap_or(0);
-        of.get(index).or(of.first()).cloned().expect("something to choose from")
-    }
-
-    fn seconds(&self, least: u64, most: u64) -> Duration {
-        Duration::from_secs(self.between(least, most))
-    }
-}
-
 impl Scenario {
     /// The world of a seed.
     pub(crate) fn of(seed: u64) -> Self {
-        let dice = Dice(Seed(seed).derive("scenario").rng());
+        let dice = Dice::new(seed, "scenario");
         let pools: Vec<Value> = (0..dice.between(1, 3)).map(|index| pool(&dice, index)).collect();
         let mut steps = Vec::new();
         let mut workloads = 0;
@@ -180,7 +154,7 @@ impl Scenario {
         }
         trouble(&dice, &mut steps);
         // The stage has its own dice, so that the rest of a world is the same as without a stage.
-        let stage_dice = Dice(Seed(seed).derive("stage").rng());
+        let stage_dice = Dice::new(seed, "stage");
         let stage = Stage::of(seed, &stage_dice);
         if stage.replicas > 1 {
             isolation(&stage_dice, &mut steps);
@@ -193,7 +167,7 @@ impl Scenario {
             repair: dice.chance(40),
             retries: dice.chance(50),
             stage,
-            policies: Policies::of(&Dice(Seed(seed).derive("policies").rng())),
+            policies: Policies::of(&Dice::new(seed, "policies")),
         }
     }
 
@@ -243,18 +217,7 @@ fn pool(dice: &Dice, index: u64) -> Value {
 
 fn budgets(dice: &Dice) -> Value {
     let mut budgets = vec![json!({"nodes": dice.one(&["1", "2", "3", "10%", "34%", "100%"])})];
-    if dice.chance(30) {
-        let reasons = dice.one(&[
-            json!(["Empty"]),
-            json!(["Drifted"]),
-            json!(["Underutilized", "Drifted"]),
-        ]);
-        budgets.push(json!({"nodes": dice.one(&["0", "1", "50%"]), "reasons": reasons}));
-    }
-    if dice.chance(25) {
-        let (from, minutes) = (dice.between(1, 50), dice.between(5, 20));
-        budgets.push(json!({"nodes": "0", "schedule": format!("{from} 0 * * *"), "duration": format!("{minutes}m")}));
-    }
+    budgets.extend(dice.more_budgets());
     json!(budgets)
 }
 
@@ -382,7 +345,7 @@ fn isolation(dice: &Dice, steps: &mut Vec<(Duration, Step)>) {
 }
 
 fn faults(dice: &Dice) -> FaultPlan {
-    let rate = |most: f64| if dice.chance(40) { most * dice.0.unit() } else { 0.0 };
+    let rate = |most: f64| if dice.chance(40) { most * dice.unit() } else { 0.0 };
     let mut plan = FaultPlan {
         conflict: rate(0.3),
         too_many: rate(0.3),
@@ -393,7 +356,7 @@ fn faults(dice: &Dice) -> FaultPlan {
         watch_gone: rate(0.5),
         watch_life: dice.seconds(1, 60),
         stale: rate(0.2),
-        watch_loss: if dice.chance(25) { 0.1 * dice.0.unit() } else { 0.0 },
+        watch_loss: if dice.chance(25) { 0.1 * dice.unit() } else { 0.0 },
         ..FaultPlan::default()
     };
     if dice.chance(25) {
@@ -406,7 +369,7 @@ fn faults(dice: &Dice) -> FaultPlan {
 }
 
 fn cloud_faults(dice: &Dice) -> CloudFaults {
-    let rate = |most: f64| if dice.chance(40) { most * dice.0.unit() } else { 0.0 };
+    let rate = |most: f64| if dice.chance(40) { most * dice.unit() } else { 0.0 };
     CloudFaults {
         no_capacity: rate(1.0),
         throttled: rate(0.7),
