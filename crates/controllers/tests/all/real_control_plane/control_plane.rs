@@ -12,12 +12,17 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::real_control_plane::process::{Folder, Process};
 
 /// How long the API server may take to start on a busy machine.
 const START: Duration = Duration::from_secs(60);
+/// The administrator.
+const ADMIN: &str = "admin";
+/// The user that is bound to the controller's role.
+pub(crate) const CONTROLLER: &str = "kerf-controller";
 /// How often is asked whether it has.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -25,7 +30,10 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
     processes: Vec<Process>,
+    /// As an administrator.
     connection: Connection,
+    /// As [`CONTROLLER`].
+    controller: Connection,
     has_scheduler: bool,
     has_controller_manager: bool,
     // The last to go: the others write to it.
@@ -49,12 +57,14 @@ impl ControlPlane {
             &folder,
             files.api_server(&etcd_url, api),
         );
-        let connection = Connection::from_file(&files.kubeconfig, None)
-            .await
-            .expect("our own kubeconfig");
+        let connect = async |user| {
+            let connection = Connection::from_file(&files.kubeconfig, Some(user)).await;
+            connection.expect("our own kubeconfig")
+        };
         let mut plane = Self {
             processes: vec![storage, server],
-            connection,
+            connection: connect(ADMIN).await,
+            controller: connect(CONTROLLER).await,
             has_scheduler: false,
             has_controller_manager: false,
             _folder: folder,
@@ -85,6 +95,11 @@ impl ControlPlane {
     /// A client of an administrator with these layers.
     pub(crate) fn client(&self, layers: &ApiLayers) -> Client {
         self.connection.client(layers).expect("a client")
+    }
+
+    /// A client of [`CONTROLLER`] with these layers.
+    pub(crate) fn controller_client(&self, layers: &ApiLayers) -> Client {
+        self.controller.client(layers).expect("a client")
     }
 
     /// Fails the test if a program has ended.
@@ -174,28 +189,37 @@ impl Files {
         let server_key = key();
         let server = params.signed_by(&server_key, &authority).expect("a certificate");
 
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "admin");
-        params
-            .distinguished_name
-            .push(DnType::OrganizationName, "system:masters");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        let client_key = key();
-        let client = params.signed_by(&client_key, &authority).expect("a certificate");
+        let user = |name: &str, group: Option<&str>| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, name);
+            if let Some(group) = group {
+                params.distinguished_name.push(DnType::OrganizationName, group);
+            }
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            let private = key();
+            let certificate = params.signed_by(&private, &authority).expect("a certificate");
+            json!({"name": name, "user": {
+                "client-certificate": folder.write(&format!("{name}.crt"), &certificate.pem()),
+                "client-key": folder.write(&format!("{name}.key"), &private.serialize_pem()),
+            }})
+        };
+        let users = [user(ADMIN, Some("system:masters")), user(CONTROLLER, None)];
+        let context =
+            |user| json!({"name": user, "context": {"cluster": "real", "user": user, "namespace": "default"}});
 
         let accounts = key();
         let authority = folder.write("ca.crt", &authority.pem());
-        let client = folder.write("client.crt", &client.pem());
-        let client_key = folder.write("client.key", &client_key.serialize_pem());
-        let kubeconfig = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: real\n\
-             clusters:\n- name: real\n  cluster:\n    server: https://127.0.0.1:{port}\n    certificate-authority: {}\n\
-             users:\n- name: admin\n  user:\n    client-certificate: {}\n    client-key: {}\n\
-             contexts:\n- name: real\n  context:\n    cluster: real\n    user: admin\n    namespace: default\n",
-            authority.display(),
-            client.display(),
-            client_key.display(),
-        );
+        let kubeconfig = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": ADMIN,
+            "clusters": [{"name": "real", "cluster": {
+                "server": format!("https://127.0.0.1:{port}"),
+                "certificate-authority": authority,
+            }}],
+            "users": users,
+            "contexts": [context(ADMIN), context(CONTROLLER)],
+        });
         Self {
             authority,
             server: (
@@ -206,7 +230,7 @@ impl Files {
                 folder.write("accounts.pub", &accounts.public_key_pem()),
                 folder.write("accounts.key", &accounts.serialize_pem()),
             ),
-            kubeconfig: folder.write("kubeconfig", &kubeconfig),
+            kubeconfig: folder.write("kubeconfig", &kubeconfig.to_string()),
         }
     }
 
@@ -225,7 +249,7 @@ impl Files {
             flag("service-account-key-file", &self.accounts.0),
             flag("service-account-signing-key-file", &self.accounts.1),
             flag("service-cluster-ip-range", "10.96.0.0/24"),
-            flag("authorization-mode", "AlwaysAllow"),
+            flag("authorization-mode", "RBAC"),
             // Pods would wait for a service account, which only a controller manager creates.
             flag("disable-admission-plugins", "ServiceAccount"),
             flag("allow-privileged", "true"),

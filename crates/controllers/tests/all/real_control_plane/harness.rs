@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool, Provider};
+use kerf_cli::controller_rules;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Timeouts, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
@@ -27,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::merge::merge;
 use crate::objects::{create, create_in};
-use crate::real_control_plane::control_plane::ControlPlane;
+use crate::real_control_plane::control_plane::{CONTROLLER, ControlPlane};
 
 /// The time between two checks of a condition that is waited for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -49,6 +51,18 @@ pub(crate) struct Cluster {
     _turn: MutexGuard<'static, ()>,
 }
 
+/// Gives the controllers the roles of an installation, and no other permission.
+async fn bind_role(client: &Client) {
+    let rules = controller_rules(Provider::Kwok, true);
+    create::<ClusterRole>(client, json!({"metadata": {"name": CONTROLLER}, "rules": rules})).await;
+    let binding = json!({
+        "metadata": {"name": CONTROLLER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CONTROLLER},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": CONTROLLER}],
+    });
+    create::<ClusterRoleBinding>(client, binding).await;
+}
+
 /// Every uid that was observed.
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
@@ -66,6 +80,7 @@ impl Cluster {
         let patient = ApiLayers::new().retry(Retry::new(Seed::from_entropy().rng()));
         let client = plane.client(&patient);
         install_definitions(&client).await;
+        bind_role(&client).await;
         let actors = ActorOptions {
             scheduler: (!plane.has_scheduler()).then(Scoring::default),
             kubelets: KubeletOptions {
@@ -110,7 +125,7 @@ impl Cluster {
             .rate_limit(options.kube_client_qps, options.kube_client_burst)
             .retry(Retry::new(seed.derive("retries").rng()))
             .metrics(&metrics);
-        let client = self.plane.client(&layers);
+        let client = self.plane.controller_client(&layers);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
         let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
