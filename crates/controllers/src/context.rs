@@ -18,7 +18,6 @@ use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::decision_observer::DecisionObserver;
-use crate::launch_limits::SharedLaunchLimits;
 use crate::search_limits::SearchLimits;
 
 /// Shared by all controllers; clones are cheap.
@@ -48,8 +47,6 @@ pub struct Context {
     pub(crate) prepared: PreparedCache,
     /// One lock per claim, held during its writes.
     pub(crate) claim_locks: ClaimLocks,
-    /// How many launches of pools without capacity may run at the same time.
-    pub(crate) launch_limits: SharedLaunchLimits,
     /// Settings that Karpenter does not have.
     pub tuning: Tuning,
     /// Detects jumps of the wall clock.
@@ -169,7 +166,6 @@ impl Context {
             interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
-            launch_limits: SharedLaunchLimits::default(),
             tuning: Tuning::default(),
         }
     }

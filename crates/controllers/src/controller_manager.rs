@@ -33,7 +33,6 @@ use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
 use crate::interruption::Interruptions;
-use crate::launch_limits::SharedLaunchLimits;
 use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash, RegistrationHealth};
@@ -177,7 +176,6 @@ impl Manager {
             interner: config.interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
-            launch_limits: SharedLaunchLimits::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {

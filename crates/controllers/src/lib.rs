@@ -33,7 +33,6 @@ mod expiration;
 mod garbage_collection;
 mod hydration;
 mod interruption;
-mod launch_limits;
 mod lifecycle;
 mod metadata_list;
 mod node_writes;

@@ -1,10 +1,13 @@
-//! Pods for which no machine is launched while kube-scheduler still binds others (deviation at SCH-045).
+//! Pods for which no machine is launched yet: while kube-scheduler still binds others (deviation at SCH-045), and while launches of their
+//! NodePool find no capacity (deviation at AWS-255 and LIF-023).
 
 use crate::inputs::Inputs;
 use jiff::SignedDuration;
+use kerf_model::in_flight::InFlight;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_scheduler::PinnedPlacements;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How long a pod waits after its node became ready. kube-scheduler takes about that long for 5,000 pods on two cores (34 seconds in a
@@ -27,4 +30,30 @@ pub(crate) fn held_pods(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacem
     }
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     launched.filter(awaits_binding).cloned().collect()
+}
+
+/// Takes the launches out of a plan for which their NodePools have no room now, and returns their pods. After each failure another launch of the
+/// pool is the first to stay, so that pods for which there is no capacity do not keep others waiting.
+pub(crate) fn held_launches(in_flight: &InFlight, plan: &mut Plan) -> Vec<Arc<Pod>> {
+    let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for launch in &plan.launches {
+        *counts.entry(Arc::clone(&launch.pool)).or_default() += 1;
+    }
+    let mut seen: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    let mut held = Vec::new();
+    plan.launches.retain(|launch| {
+        let Some(room) = in_flight.launch_room.get(&launch.pool) else {
+            return true;
+        };
+        let count = counts.get(&launch.pool).copied().unwrap_or(1);
+        let at = seen.entry(Arc::clone(&launch.pool)).or_default();
+        let first = usize::try_from(room.failures).unwrap_or(0) % count;
+        let stays = (*at + count - first) % count < room.claims;
+        *at += 1;
+        if !stays {
+            held.extend(launch.pods.iter().cloned());
+        }
+        stays
+    });
+    held
 }

@@ -1,6 +1,6 @@
 //! Provisioning: where pods that need a place go, and which machines to launch for them.
 
-use crate::held::held_pods;
+use crate::held::{held_launches, held_pods};
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::verify::violations;
@@ -50,6 +50,16 @@ impl Batch {
         Self { pods, pending }
     }
 
+    /// Leaves some of its pods out.
+    fn leave_out(&mut self, pods: &[Arc<Pod>]) {
+        if pods.is_empty() {
+            return;
+        }
+        let uids: BTreeSet<&str> = pods.iter().map(|pod| &*pod.uid).collect();
+        let others = self.pods.iter().filter(|pod| !uids.contains(&*pod.uid));
+        self.narrow(others.cloned().collect());
+    }
+
     /// Keeps some of its pods, in the same order.
     fn narrow(&mut self, pods: Vec<Arc<Pod>>) {
         self.pending = pods.iter().filter(|pod| pod.node_name.is_none()).count();
@@ -82,8 +92,8 @@ pub struct Provision {
     pub differs: bool,
     /// Whether some pods were not reached before the end, so that another pass should follow at once (SCH-047).
     pub any_unreached: bool,
-    /// The pods of the pass for which no machine is launched yet, because kube-scheduler still binds pods to the nodes they were planned
-    /// onto. Another pass should follow soon.
+    /// The pods of the pass for which no machine is launched yet: kube-scheduler still binds pods to the nodes they were planned onto, or the
+    /// last launches of their NodePool found no capacity and others are under way. Another pass should follow soon.
     pub held: Vec<Arc<Pod>>,
 }
 
@@ -118,11 +128,9 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
     let mut checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
-    let held = held_pods(inputs, &checked.plan, &planned);
+    let mut held = held_pods(inputs, &checked.plan, &planned);
     if !held.is_empty() {
-        let uids: BTreeSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
-        let others = batch.pods.iter().filter(|pod| !uids.contains(&*pod.uid));
-        batch.narrow(others.cloned().collect());
+        batch.leave_out(&held);
         checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
     }
     let CheckedPlan {
@@ -130,6 +138,9 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
         violations,
         differs,
     } = checked;
+    let without_capacity = held_launches(inputs.in_flight, &mut plan);
+    batch.leave_out(&without_capacity);
+    held.extend(without_capacity);
     memory.fairness.note(&batch.pods, &plan);
     leave_to_kube_scheduler(&mut plan, snapshot);
     Provision {

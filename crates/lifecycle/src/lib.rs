@@ -7,7 +7,6 @@
 //! - [`repair`]: which nodes are unhealthy for too long, and what NodeRepairPolicies say about them.
 //! - [`deletion_order`]: which nodes of a pool with a fixed number of nodes go first.
 //! - [`drain`], [`deadline`], [`volumes`]: which pods leave a node next, by when, and which volumes its end waits for.
-//! - [`launch_limits`]: how many launches at a time a pool may have whose launches find no capacity.
 //! - [`garbage_collection`]: which instances belong to no claim.
 //!
 //! The controllers read API objects, call these functions and carry out the answers. Times are arguments; durations are those of `std`
@@ -29,7 +28,6 @@ pub mod deletion_order;
 pub mod drain;
 pub mod expiration;
 pub mod garbage_collection;
-pub mod launch_limits;
 pub mod liveness;
 pub mod registration_health;
 pub mod repair;

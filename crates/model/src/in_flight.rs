@@ -24,10 +24,21 @@ pub struct InFlight {
     pub planned: BTreeMap<PodKey, Arc<str>>,
     /// NodePools with a fixed number of nodes, by name.
     pub static_pools: BTreeMap<Arc<str>, StaticPool>,
+    /// What the NodePools may launch now whose last launches found no capacity, by name. Others are not limited.
+    pub launch_room: BTreeMap<Arc<str>, LaunchRoom>,
     /// Moves of consolidation that did not last.
     pub undone: Vec<UndoneMove>,
     /// A counter that rises with every change consolidation may depend on (LIF-207).
     pub consolidation_epoch: u64,
+}
+
+/// What a NodePool may launch whose last launches found no capacity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaunchRoom {
+    /// How many NodeClaims more.
+    pub claims: usize,
+    /// How many launches in a row found no capacity.
+    pub failures: u32,
 }
 
 /// The NodeClaims of a NodePool with a fixed number of nodes.

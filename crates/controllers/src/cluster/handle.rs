@@ -306,9 +306,16 @@ impl Cluster {
         self.lock().mirror.note_moved(from, pods, plan, snapshot, at);
     }
 
-    /// Records that provisioning launched a machine; see [`Mirror::note_launched`].
-    pub(crate) fn note_launched(&self, launch: &Launch, at: Timestamp) {
-        self.lock().mirror.note_launched(&launch.pods, launch.price(), at);
+    /// Records that provisioning created a claim; see [`Mirror::note_launched`] and [`Mirror::note_launch_begun`].
+    pub(crate) fn note_launched(&self, launch: &Launch, claim: &Arc<str>, at: Timestamp) {
+        let mut inner = self.lock();
+        inner.mirror.note_launched(&launch.pods, launch.price(), at);
+        inner.mirror.note_launch_begun(&launch.pool, claim, at);
+    }
+
+    /// Records whether the launch of a claim found capacity.
+    pub(crate) fn note_launch_result(&self, pool: &str, claim: &str, any_capacity: bool, now: Timestamp) {
+        self.lock().mirror.note_launch_result(pool, claim, any_capacity, now);
     }
 
     /// What is missing before decisions may be made (SCH-074, SCH-075).

@@ -178,11 +178,14 @@ impl<'a> Pass<'a> {
         };
         let now = self.lifecycle.context.now();
         let (pool, name) = (claim_facts::pool(&self.claim), claim_facts::name(&self.claim));
-        let limits = &self.lifecycle.context.launch_limits;
-        match &answer {
-            Ok(_) => limits.locked().launched(pool, name),
-            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => limits.locked().exhausted(pool, name, now),
-            Err(_) => {}
+        let any_capacity = match &answer {
+            Ok(_) => Some(true),
+            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => Some(false),
+            Err(_) => None,
+        };
+        if let Some(any_capacity) = any_capacity {
+            let cluster = &self.lifecycle.context.cluster;
+            cluster.note_launch_result(pool, name, any_capacity, now);
         }
         match answer {
             Ok(instance) => {

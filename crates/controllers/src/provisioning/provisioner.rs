@@ -127,7 +127,7 @@ impl Provisioner {
         if !decision.held.is_empty() {
             tracing::debug!(
                 pods = decision.held.len(),
-                "waiting until kube-scheduler has bound the pods of the nodes that came up"
+                "waiting until kube-scheduler has bound the pods of the nodes that came up, or until launches find capacity"
             );
             self.any_held.store(true, Ordering::Relaxed);
         }
@@ -201,11 +201,6 @@ impl Provisioner {
             reason: "provisioned",
             promised: &launch.pods,
         };
-        let Some(permit) = context.launch_limits.permit(&launch.pool, context.now()) else {
-            tracing::debug!(nodepool = %launch.pool, pods = launch.pods.len(), "waiting until launches of the pool find capacity");
-            self.any_held.store(true, Ordering::Relaxed);
-            return Ok(());
-        };
         let Some(_until_promised) = context.cluster.lock_for_launch(&launch.pods, known) else {
             tracing::debug!(nodepool = %launch.pool, "pods of a planned machine are given one elsewhere, planning the others again");
             for pod in &launch.pods {
@@ -214,11 +209,10 @@ impl Provisioner {
             return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
-        permit.used_by(claim.metadata.name.as_deref().unwrap_or_default(), context.now());
+        let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
         // The node of some may have been given up as a candidate meanwhile.
         context.cluster.release(&launch.pods);
-        context.cluster.note_launched(launch, context.now());
-        let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
+        context.cluster.note_launched(launch, &name, context.now());
         for pod in launch.pods.iter().filter(|pod| !pod.is_virtual()) {
             context.recorder.publish(events::nominated(pod, Some(&name), None));
         }

@@ -2,10 +2,12 @@
 
 use crate::case::{Case, open_pool};
 use kerf_decide::{Memory, NoPlan, provision};
+use kerf_model::in_flight::LaunchRoom;
 use kerf_model::intern::sym;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::Pod;
 use kerf_testkit::disruption::{Cluster, ago, sized};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
@@ -159,4 +161,45 @@ fn no_machine_is_launched_for_a_pod_whose_node_is_full_while_others_are_still_bo
     // kube-scheduler had time enough, or has bound all others.
     assert_eq!(decide(30, true), text("", "displaced"));
     assert_eq!(decide(10, false), text("", "displaced"));
+}
+
+// AWS-255 and LIF-023 as docs/deviations.md has it
+#[test]
+fn a_pool_without_capacity_launches_as_many_machines_as_it_has_room_for() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    // Each fills a machine of the largest type.
+    for name in ["one", "two", "three"] {
+        cluster.pending(name, 3000);
+    }
+    let mut case = Case::of(cluster);
+    let decided = |case: &Case| {
+        let decision = provision(&case.view(), &mut Memory::default(), &|| false);
+        let plan = decision.plan.unwrap();
+        let launched: Vec<&str> = plan.launches.iter().flat_map(|launch| names(&launch.pods)).collect();
+        assert_eq!(plan.left_over(), 0, "pods that wait are not unschedulable");
+        assert_eq!(
+            names(&decision.batch.pods).len(),
+            launched.len(),
+            "nor part of the pass"
+        );
+        assert!(!decision.any_unreached);
+        (launched.len(), decision.held.len())
+    };
+    assert_eq!(decided(&case), (3, 0));
+    let room = |claims, failures| LaunchRoom { claims, failures };
+    for (claims, expected) in [(0, (0, 3)), (1, (1, 2)), (2, (2, 1)), (3, (3, 0)), (9, (3, 0))] {
+        case.in_flight.launch_room.insert("a".into(), room(claims, 1));
+        assert_eq!(decided(&case), expected, "room for {claims}");
+    }
+    case.in_flight.launch_room = [("b".into(), room(0, 1))].into();
+    assert_eq!(decided(&case), (3, 0), "another pool has none");
+    let tried: BTreeSet<String> = (1..=3)
+        .map(|failures| {
+            case.in_flight.launch_room = [("a".into(), room(1, failures))].into();
+            let plan = provision(&case.view(), &mut Memory::default(), &|| false).plan.unwrap();
+            names(&plan.launches[0].pods).concat()
+        })
+        .collect();
+    assert_eq!(tried.len(), 3, "after each failure another one: {tried:?}");
 }

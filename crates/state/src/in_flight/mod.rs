@@ -8,6 +8,7 @@ mod buffer_pods;
 mod claim_reservations;
 mod commands;
 mod deletion_marks;
+mod launch_limits;
 mod launch_locks;
 mod nominations;
 mod pod_times;
@@ -60,6 +61,8 @@ pub(crate) struct InFlightStore {
     pub(crate) pod_times: PodTimes,
     /// Virtual pods that the last provisioning pass placed on machines.
     pub(crate) buffer_pods: buffer_pods::BufferPods,
+    /// The pools whose launches find no capacity.
+    pub(crate) launch_limits: launch_limits::LaunchLimits,
     /// Pods for which a claim is being created.
     pub(crate) launch_locks: launch_locks::LaunchLocks,
     /// Lists that may not show what exists.

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Mirror {
-    /// Removes what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
-    /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines being launched
+    /// Removes what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, limits
+    /// of launches, and undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines being launched
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
         self.dirty.machines.extend(self.in_flight.nominations.expire(now.wall));
@@ -28,6 +28,7 @@ impl Mirror {
         for claim in self.in_flight.unlaunched_timeouts.expire(&unlaunched, now.uptime) {
             self.adopt(&claim);
         }
+        self.in_flight.launch_limits.expire(now.wall);
         if !self.in_flight.consolidation_back_off.is_empty() {
             let snapshot = self.snapshot(now.wall);
             self.in_flight.consolidation_back_off.expire(&snapshot, now.wall);
@@ -81,6 +82,20 @@ impl Mirror {
     /// Records that provisioning launched a machine of this price per hour for pods, which may undo a move of consolidation.
     pub fn note_launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
         self.in_flight.consolidation_back_off.launched(pods, price, at);
+    }
+
+    /// Records that a claim of a NodePool was created for pods. Its launch counts until its result is known.
+    pub fn note_launch_begun(&mut self, pool: &str, claim: &Arc<str>, now: Timestamp) {
+        self.in_flight.launch_limits.begun(pool, claim, now);
+    }
+
+    /// Records the result of a claim's launch: whether there was capacity.
+    pub fn note_launch_result(&mut self, pool: &str, claim: &str, any_capacity: bool, now: Timestamp) {
+        let limits = &mut self.in_flight.launch_limits;
+        match any_capacity {
+            true => limits.launched(pool, claim),
+            false => limits.exhausted(self.converter.text(pool), claim, now),
+        }
     }
 
     /// The claims that are neither launched nor made for promised pods, by name.

@@ -462,11 +462,17 @@ async fn pods_of_a_claim_without_capacity_are_planned_again_within_seconds() {
     script.fail(Call::Create, || CloudError::insufficient_capacity("all is taken"));
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_secs(25)).await;
     let times = script.times(Call::Create);
     assert!(times.len() > 5, "{times:?}");
     // Each pod triggers every ten seconds anyway.
     assert!(times.windows(2).all(|pair| pair[1] - pair[0] < 6.0), "{times:?}");
+    // AWS-255 and LIF-023 as docs/deviations.md has it: what fails again and again becomes rare, and never ends.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let times = script.times(Call::Create);
+    let pauses: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!((30..60).contains(&times.len()), "{times:?}");
+    assert!(pauses.iter().all(|pause| *pause < 45.0), "{pauses:?}");
     simulation.stop().await;
 }
 
