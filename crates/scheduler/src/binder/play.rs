@@ -255,18 +255,19 @@ fn resources_score(scoring: NodeScoring, load: &Load, pod: ScoredRequests) -> i6
 
 /// The load of a target before any pod is bound, with future DaemonSet pods.
 fn load(problem: &Problem<'_>, at: TargetId) -> Load {
-    let (node, placeable) = (&problem.targets[at].node, problem.targets.placeable(at));
+    let (target, placeable) = (&problem.targets[at], problem.targets.placeable(at));
+    let node = &target.node;
     let allocatable = [node.allocatable.get(sym::CPU), node.allocatable.get(sym::MEMORY)];
     let requested = [
         allocatable[0].saturating_sub(placeable[0]),
         allocatable[1].saturating_sub(placeable[1]),
     ];
-    let mut counted = requested;
-    for pod in &node.pods {
-        let of_pod = requests(&[pod.shape.requests.get(sym::CPU), pod.shape.requests.get(sym::MEMORY)]);
-        let unrequested = |at: usize| of_pod.counted[at] - of_pod.requested[at];
-        counted = sum(counted, [unrequested(0), unrequested(1)]);
-    }
+    let [cpu, memory] = target.without_requests;
+    let unrequested = [
+        cpu.saturating_mul(CPU_UNREQUESTED),
+        memory.saturating_mul(MEMORY_UNREQUESTED),
+    ];
+    let counted = sum(requested, unrequested);
     Load {
         allocatable,
         requested,

@@ -173,37 +173,40 @@ impl<'a> Spreading<'a> {
     fn count_running(&mut self, problem: &Problem<'a>, ids: &FxHashMap<Kind<'_>, KindId<'a>>) {
         let selects = |id: &ConstraintId<'a>| matches!(self.constraints[*id].counted, Counted::Selected(..));
         let selected: Vec<ConstraintId<'a>> = self.constraints.ids().filter(selects).collect();
-        for (target, running) in problem.targets.entries() {
-            for pod in running.node.pods.iter().filter(|pod| pod.deletion.is_none()) {
-                if let Some(kind) = ids.get(&kind(pod)) {
-                    for id in self.counted_by[*kind].clone() {
-                        self.count(id, target);
-                    }
-                    continue;
+        for (pod, on) in problem.prepared.running_pods.alike(problem.snapshot) {
+            let counting = match ids.get(&kind(pod)) {
+                Some(kind) => self.counted_by[*kind].clone(),
+                None => {
+                    let selects = |id: &ConstraintId<'a>| match self.constraints[*id].counted {
+                        Counted::Selected(namespace, selector) => {
+                            *pod.namespace == *namespace && selector.matches(&pod.labels)
+                        }
+                        Counted::Kind(_) => false,
+                    };
+                    selected.iter().copied().filter(selects).collect()
                 }
-                for id in &selected {
-                    if let Counted::Selected(namespace, selector) = self.constraints[*id].counted
-                        && *pod.namespace == *namespace
-                        && selector.matches(&pod.labels)
-                    {
-                        self.count(*id, target);
+            };
+            for id in counting {
+                for (node, count) in on {
+                    if let Some(target) = problem.targets.of_node(*node as usize) {
+                        self.count(id, target, *count);
                     }
                 }
             }
         }
     }
 
-    fn count(&mut self, constraint: ConstraintId<'a>, target: TargetId) {
+    fn count(&mut self, constraint: ConstraintId<'a>, target: TargetId, pods: u32) {
         let constraint = &mut self.constraints[constraint];
         if let Some(domain) = constraint.domains.of(target) {
-            constraint.counts[domain as usize] += 1;
+            constraint.counts[domain as usize] += pods;
         }
     }
 
     /// Counts a pod that was bound to a target.
     pub(super) fn bind(&mut self, pod: PodId, target: TargetId) {
         for id in self.counted_by[self.kinds[pod]].clone() {
-            self.count(id, target);
+            self.count(id, target, 1);
         }
     }
 

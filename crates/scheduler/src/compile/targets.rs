@@ -5,6 +5,7 @@ use crate::compile::taints::{TaintSetId, TaintSets};
 use crate::dense::amounts::{Amounts, ResourceIndex, fits, subtract};
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
+use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::HostPort;
 use kerf_model::snapshot::Snapshot;
@@ -27,6 +28,8 @@ pub(crate) struct Target {
     /// Host ports of bound pods and of DaemonSets.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Attached,
+    /// How many of its pods request no cpu, and how many no memory.
+    pub(crate) without_requests: [i64; 2],
 }
 
 /// All targets in the order they are tried: initialized nodes first, then by name (SCH-247).
@@ -228,6 +231,10 @@ fn target(node: &Arc<Node>, taints: TaintSetId, placeable: &Amounts) -> Target {
         closed: over || overcommitted || placeable.iter().any(|amount| *amount < 0),
         ports: node.host_ports().map(|(_, port)| port.clone()).collect(),
         attached,
+        without_requests: [sym::CPU, sym::MEMORY].map(|resource| {
+            let without = node.pods.iter().filter(|pod| pod.shape.requests.get(resource) == 0);
+            without.count() as i64
+        }),
     }
 }
 
