@@ -32,8 +32,9 @@ pub(crate) fn held_pods(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacem
     launched.filter(awaits_binding).cloned().collect()
 }
 
-/// Takes the launches out of a plan for which their NodePools have no room now, and returns their pods. After each failure another launch of the
-/// pool is the first to stay, so that pods for which there is no capacity do not keep others waiting.
+/// Removes from a plan the launches beyond what their NodePools may launch now, and returns their pods (deviation at AWS-255 and LIF-023).
+///
+/// After each failure another launch of the pool is the first to stay. So pods for which there is no capacity do not keep others waiting.
 pub(crate) fn held_launches(in_flight: &InFlight, plan: &mut Plan) -> Vec<Arc<Pod>> {
     let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
     for launch in &plan.launches {

@@ -32,7 +32,7 @@ pub struct InFlight {
     pub consolidation_epoch: u64,
 }
 
-/// What a NodePool may launch whose last launches found no capacity.
+/// What a NodePool may launch whose last launches found no capacity (deviation at AWS-255 and LIF-023).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaunchRoom {
     /// How many NodeClaims more.

@@ -51,7 +51,7 @@ pub struct ElectionConfig {
     pub retry_period: Duration,
     /// After this time without an answer another call begins beside the one that has none. Shorter than the renew deadline, so that one
     /// call without an answer does not cost the lease.
-    pub call_patience: Duration,
+    pub hedging_delay: Duration,
 }
 
 impl ElectionConfig {
@@ -64,7 +64,7 @@ impl ElectionConfig {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
-            call_patience: Duration::from_millis(2500),
+            hedging_delay: Duration::from_millis(2500),
         }
     }
 }
@@ -307,10 +307,10 @@ impl Elector {
     /// Reads the lease; returns whether it could be read.
     async fn observe(&mut self) -> bool {
         let mut calls = LeaseCalls::new(&self.api, &self.config.name);
-        let patience = self.config.call_patience;
+        let delay = self.config.hedging_delay;
         let error = loop {
             calls.read();
-            match tokio::time::timeout(patience, calls.answer()).await {
+            match tokio::time::timeout(delay, calls.answer()).await {
                 Ok(Some(Answer::Read(Ok(lease)))) => {
                     self.note_lease(lease);
                     return true;
@@ -318,7 +318,7 @@ impl Elector {
                 Ok(Some(Answer::Read(Err(error)))) => break describe(&error),
                 Ok(Some(Answer::Written { .. }) | None) => return false,
                 // The call goes on, and another one begins.
-                Err(_) => self.access.fails(&self.config, Attempt::Read, &no_answer(patience)),
+                Err(_) => self.access.fails(&self.config, Attempt::Read, &no_answer(delay)),
             }
         };
         self.access.fails(&self.config, Attempt::Read, &error);

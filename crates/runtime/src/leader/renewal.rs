@@ -22,7 +22,7 @@ impl Elector {
     /// Renews the lease; returns false when this process leads no more.
     pub(super) async fn renew(&mut self) -> bool {
         let mut calls = LeaseCalls::new(&self.api, &self.config.name);
-        let (patience, pause) = (self.config.call_patience, self.config.retry_period / 4);
+        let (delay, pause) = (self.config.hedging_delay, self.config.retry_period / 4);
         let (mut next, mut due) = (Next::Write, Instant::now());
         while self.decide() == Step::Renew {
             tokio::select! {
@@ -56,12 +56,12 @@ impl Elector {
                             calls.read();
                         }
                         Next::ReadAfterSilence => {
-                            self.access.fails(&self.config, Attempt::Write, &no_answer(patience));
+                            self.access.fails(&self.config, Attempt::Write, &no_answer(delay));
                             self.count_slow_path();
                             calls.read();
                         }
                     }
-                    (next, due) = (Next::ReadAfterSilence, Instant::now() + patience);
+                    (next, due) = (Next::ReadAfterSilence, Instant::now() + delay);
                 }
                 () = tokio::time::sleep(self.left()) => {}
             }

@@ -52,11 +52,10 @@ impl Limited {
 
     /// How long the next launch waits: 2 s after the launches that may fail at once, then twice as long after each one.
     fn pause(&self) -> SignedDuration {
-        let doublings = (self.failures + 1).saturating_sub(FAILURES_AT_ONCE);
-        match doublings {
-            0 => SignedDuration::ZERO,
-            1..=4 => SignedDuration::from_secs(1 << doublings),
-            _ => PAUSE_MAX,
+        match self.failures.checked_sub(FAILURES_AT_ONCE) {
+            None => SignedDuration::ZERO,
+            Some(doublings @ 0..=3) => SignedDuration::from_secs(2 << doublings),
+            Some(_) => PAUSE_MAX,
         }
     }
 }
