@@ -1,5 +1,6 @@
 //! How long answers of AWS stay valid and how often controllers run (section 32 of `docs/behaviour/aws.md`).
 
+use kerf_model::in_flight::WITHOUT_CAPACITY_MAX;
 use std::time::Duration;
 
 const fn minutes(count: u64) -> Duration {
@@ -22,7 +23,7 @@ pub const TEMPLATE_MAY_REMAIN: Duration = minutes(5);
 pub const UNAVAILABLE_OFFERINGS: Duration = minutes(3);
 /// Offerings without capacity that launches found so again and again: each time twice as long as before, up to this. A pool of capacity
 /// that comes back is used within this time, and an hour without capacity costs seven attempts instead of twenty.
-pub const UNAVAILABLE_OFFERINGS_MAX: Duration = minutes(12);
+pub const UNAVAILABLE_OFFERINGS_MAX: Duration = WITHOUT_CAPACITY_MAX;
 /// Removal of expired unavailable offerings, so that they are tried again promptly (AWS-424).
 pub const UNAVAILABLE_SWEEP: Duration = Duration::from_secs(10);
 /// Instance types, offerings, prices of overlays, free addresses, custom SSM parameters (AWS-425).

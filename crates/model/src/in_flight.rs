@@ -9,6 +9,7 @@ use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A pod by namespace and name.
 pub type PodKey = (Arc<str>, Arc<str>);
@@ -31,6 +32,10 @@ pub struct InFlight {
     /// A counter that rises with every change consolidation may depend on (LIF-207).
     pub consolidation_epoch: u64,
 }
+
+/// The longest time for which a provider leaves an offering out of plans after a launch found it without capacity. What is known about a lack
+/// of capacity lasts no shorter: then the first plan afterwards is as careful as the last one before.
+pub const WITHOUT_CAPACITY_MAX: Duration = Duration::from_secs(12 * 60);
 
 /// What a NodePool may launch whose last launches found no capacity (deviation at AWS-255 and LIF-023).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! claims of the next offerings, again and again. Few launches find out as much about the offerings as many do.
 
 use jiff::{SignedDuration, Timestamp};
-use kerf_model::in_flight::LaunchRoom;
+use kerf_model::in_flight::{LaunchRoom, WITHOUT_CAPACITY_MAX};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,8 +15,6 @@ const LAUNCHES_MIN: usize = 1;
 const GROWTH: usize = 4;
 /// From this limit on the pool is not limited any more.
 const ENOUGH: usize = 64;
-/// A pool is not limited any more if no launch lacked capacity for so long: offerings without capacity are tried again after this time.
-const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(180);
 /// So many launches in a row may find no capacity before the next one waits. A NodePool that allows all of EC2 needs about 27 to try every
 /// offering: 800 instance types, 60 in a launch, on demand and spot.
 const FAILURES_AT_ONCE: u32 = 30;
@@ -103,10 +101,10 @@ impl LaunchLimits {
         }
     }
 
-    /// Forgets limits and launches without result after their time.
+    /// Forgets limits of pools that lacked no capacity for [`WITHOUT_CAPACITY_MAX`], and launches without result after their time.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         self.0
-            .retain(|_, limited| now.duration_since(limited.exhausted) < FORGOTTEN_AFTER);
+            .retain(|_, limited| now.duration_since(limited.exhausted).unsigned_abs() < WITHOUT_CAPACITY_MAX);
         for limited in self.0.values_mut() {
             limited
                 .under_way
@@ -181,7 +179,9 @@ mod tests {
         // The claim was deleted: there will be no result.
         limits.expire(START + RESULT_WITHIN);
         assert_eq!(room(&limits, "a"), Some(LAUNCHES_MIN));
-        limits.expire(START + FORGOTTEN_AFTER);
+        limits.expire(START + WITHOUT_CAPACITY_MAX - seconds(1));
+        assert_eq!(room(&limits, "a"), Some(LAUNCHES_MIN), "offerings may be marked still");
+        limits.expire(START + WITHOUT_CAPACITY_MAX);
         assert_eq!(room(&limits, "a"), None);
     }
 }
