@@ -3,11 +3,11 @@
 
 use crate::inputs::Inputs;
 use jiff::SignedDuration;
-use kerf_model::in_flight::InFlight;
+use kerf_model::in_flight::{InFlight, LaunchRoom};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_scheduler::PinnedPlacements;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long a pod waits after its node became ready. kube-scheduler takes about that long for 5,000 pods on two cores (34 seconds in a
@@ -36,25 +36,26 @@ pub(crate) fn held_pods(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacem
 ///
 /// After each failure another launch of the pool is the first to stay. So pods for which there is no capacity do not keep others waiting.
 pub(crate) fn held_launches(in_flight: &InFlight, plan: &mut Plan) -> Vec<Arc<Pod>> {
-    let mut counts: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    for launch in &plan.launches {
-        *counts.entry(Arc::clone(&launch.pool)).or_default() += 1;
-    }
-    let mut seen: BTreeMap<Arc<str>, usize> = BTreeMap::new();
-    let mut held = Vec::new();
-    plan.launches.retain(|launch| {
-        let Some(room) = in_flight.launch_room.get(&launch.pool) else {
-            return true;
-        };
-        let count = counts.get(&launch.pool).copied().unwrap_or(1);
-        let at = seen.entry(Arc::clone(&launch.pool)).or_default();
-        let first = usize::try_from(room.failures).unwrap_or(0) % count;
-        let stays = (*at + count - first) % count < room.claims;
-        *at += 1;
-        if !stays {
-            held.extend(launch.pods.iter().cloned());
+    let mut limited: BTreeMap<Arc<str>, (LaunchRoom, Vec<usize>)> = BTreeMap::new();
+    for (at, launch) in plan.launches.iter().enumerate() {
+        if let Some(room) = in_flight.launch_room.get(&launch.pool) {
+            let (_, launches) = limited.entry(Arc::clone(&launch.pool)).or_insert((*room, Vec::new()));
+            launches.push(at);
         }
-        stays
-    });
-    held
+    }
+    let mut held = BTreeSet::new();
+    for (room, mut launches) in limited.into_values() {
+        let first = usize::try_from(room.failures).unwrap_or(0) % launches.len();
+        launches.rotate_left(first);
+        held.extend(launches.into_iter().skip(room.claims));
+    }
+    let mut pods = Vec::new();
+    for (at, launch) in std::mem::take(&mut plan.launches).into_iter().enumerate() {
+        if held.contains(&at) {
+            pods.extend(launch.pods);
+        } else {
+            plan.launches.push(launch);
+        }
+    }
+    pods
 }
