@@ -307,10 +307,10 @@ impl Elector {
     /// Reads the lease; returns whether it could be read.
     async fn observe(&mut self) -> bool {
         let mut calls = LeaseCalls::new(&self.api, &self.config.name);
-        let delay = self.config.hedging_delay;
+        let mut delays = 0;
         let error = loop {
             calls.read();
-            match tokio::time::timeout(delay, calls.answer()).await {
+            match tokio::time::timeout(self.config.hedging_delay, calls.answer()).await {
                 Ok(Some(Answer::Read(Ok(lease)))) => {
                     self.note_lease(lease);
                     return true;
@@ -318,7 +318,10 @@ impl Elector {
                 Ok(Some(Answer::Read(Err(error)))) => break describe(&error),
                 Ok(Some(Answer::Written { .. }) | None) => return false,
                 // The call goes on, and another one begins.
-                Err(_) => self.access.fails(&self.config, Attempt::Read, &no_answer(delay)),
+                Err(_) => {
+                    delays += 1;
+                    self.note_no_answer(Attempt::Read, delays);
+                }
             }
         };
         self.access.fails(&self.config, Attempt::Read, &error);
@@ -385,6 +388,20 @@ impl Elector {
         // Whether it was carried out is seen by reading; leading begins with a write whose answer is known.
         self.writes.clear();
         false
+    }
+
+    /// Takes note that an attempt had no answer for so many hedging delays. The first is no fault: a loaded API server answers late, and such
+    /// an answer counts.
+    fn note_no_answer(&self, attempt: Attempt, delays: u32) {
+        let silent = no_answer(self.config.hedging_delay.saturating_mul(delays));
+        if delays > 1 {
+            return self.access.fails(&self.config, attempt, &silent);
+        }
+        tracing::info!(
+            lease = %self.config.name,
+            namespace = %self.config.namespace,
+            "a call about the leader election lease had {silent}; waiting, and trying again beside it"
+        );
     }
 
     fn note_failure(&self, error: &kube::Error) {

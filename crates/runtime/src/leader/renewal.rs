@@ -2,10 +2,10 @@
 
 use tokio::time::Instant;
 
+use super::Elector;
 use super::access::Attempt;
 use super::calls::{Answer, LeaseCalls};
 use super::step::Step;
-use super::{Elector, no_answer};
 use crate::client::describe;
 
 /// The call that begins next.
@@ -23,7 +23,7 @@ impl Elector {
     pub(super) async fn renew(&mut self) -> bool {
         let mut calls = LeaseCalls::new(&self.api, &self.config.name);
         let (delay, pause) = (self.config.hedging_delay, self.config.retry_period / 4);
-        let (mut next, mut due) = (Next::Write, Instant::now());
+        let (mut next, mut due, mut delays) = (Next::Write, Instant::now(), 0);
         while self.decide() == Step::Renew {
             tokio::select! {
                 biased;
@@ -56,7 +56,8 @@ impl Elector {
                             calls.read();
                         }
                         Next::ReadAfterSilence => {
-                            self.access.fails(&self.config, Attempt::Write, &no_answer(delay));
+                            delays += 1;
+                            self.note_no_answer(Attempt::Write, delays);
                             self.count_slow_path();
                             calls.read();
                         }

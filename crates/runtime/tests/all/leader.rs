@@ -381,6 +381,33 @@ async fn a_cancelled_candidate_never_leads() {
     assert_eq!(store.holder(), "a");
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_late_answer_is_not_logged_as_an_error_but_silence_is() {
+    for (delay, is_error) in [(3000, false), (4900, false), (9000, true)] {
+        let buffer = Buffer::default();
+        let _guard = log_into(&buffer).on_this_thread();
+        leads_with_calls_that_take(Duration::from_millis(delay)).await;
+        assert_eq!(
+            !errors(&buffer).is_empty(),
+            is_error,
+            "{delay} ms: {:?}",
+            errors(&buffer)
+        );
+        assert!(buffer.lines().iter().any(|line| line["level"] == "INFO"), "{delay} ms");
+    }
+}
+
+/// A log as controllers write it.
+fn log_into(buffer: &Buffer) -> LogConfig {
+    LogConfig {
+        level: LogLevel::Info,
+        sinks: Sinks::to(buffer.clone()),
+        error_sinks: Sinks::to(std::io::sink()),
+        commit: None,
+        clock: clock(),
+    }
+}
+
 /// The error lines of a log.
 fn errors(buffer: &Buffer) -> Vec<Value> {
     let lines = buffer.lines().into_iter();
@@ -391,14 +418,7 @@ fn errors(buffer: &Buffer) -> Vec<Value> {
 async fn a_lease_that_cannot_be_written_is_logged_at_once_and_every_minute_and_fails_the_check() {
     const DENIED: &str = "leases.coordination.k8s.io is forbidden: cannot create in the namespace \"kube-system\"";
     let (store, clock, buffer) = (LeaseStore::default(), clock(), Buffer::default());
-    let log = LogConfig {
-        level: LogLevel::Info,
-        sinks: Sinks::to(buffer.clone()),
-        error_sinks: Sinks::to(std::io::sink()),
-        commit: None,
-        clock: clock.clone(),
-    };
-    let _guard = log.on_this_thread();
+    let _guard = log_into(&buffer).on_this_thread();
     store.refuse_writes(Some((403, DENIED)));
     let access = LeaseAccess::default();
     let server = store.server();
