@@ -9,8 +9,6 @@ use std::sync::LazyLock;
 /// Name of the cluster, unless a flag has another one.
 const CLUSTER_NAME: &str = "kerf";
 
-const NO_HELP: &str = "--help is no flag of the controller";
-
 /// Flags without an effect, and why.
 const WITHOUT_EFFECT: [(&str, &str); 7] = [
     ("instance-types-file-path", "use --instance-types of kerf up"),
@@ -59,7 +57,7 @@ impl UpFlags {
         };
         let values = match Values::parse(definitions, flags.iter().cloned(), |_| None) {
             Parsed::Run(values) => values,
-            Parsed::Help => anyhow::bail!(NO_HELP),
+            Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
         };
         let mut options = Options::from_values(&values)?;
         for (flag, why) in WITHOUT_EFFECT {
@@ -82,7 +80,7 @@ impl UpFlags {
         }
         let aws = match cloud {
             Cloud::Kwok => None,
-            Cloud::Aws => Some(aws_options(flags, &values)?),
+            Cloud::Aws => Some(aws_options(values.clone())?),
         };
         Ok(Self {
             options,
@@ -95,19 +93,12 @@ impl UpFlags {
 }
 
 /// The options of the AWS provider. Options without a flag have values for the embedded account.
-fn aws_options(flags: &[String], values: &Values) -> anyhow::Result<AwsOptions> {
-    let name = match values.string("cluster-name") {
-        "" => CLUSTER_NAME,
-        given => given,
-    };
+fn aws_options(mut values: Values) -> anyhow::Result<AwsOptions> {
+    values.fill("cluster-name", CLUSTER_NAME);
     // The account's queue has the name of the cluster.
-    let embedded = |variable: &str| matches!(variable, "CLUSTER_NAME" | "INTERRUPTION_QUEUE").then(|| name.to_owned());
-    match Values::parse(&WITH_AWS, flags.iter().cloned(), embedded) {
-        Parsed::Run(values) => {
-            AwsOptions::from_values(&values).map_err(|problems| anyhow::anyhow!("{}", problems.join("; ")))
-        }
-        Parsed::Help => Err(anyhow::anyhow!(NO_HELP)),
-    }
+    let name = values.string("cluster-name").to_owned();
+    values.fill("interruption-queue", &name);
+    AwsOptions::from_values(&values).map_err(|problems| anyhow::anyhow!("{}", problems.join("; ")))
 }
 
 #[cfg(test)]

@@ -155,6 +155,13 @@ impl Values {
         }
     }
 
+    /// Gives a text option without a value this one.
+    pub fn fill(&mut self, flag: &'static str, text: &str) {
+        if self.string(flag).is_empty() {
+            self.values.insert(flag, Value::Text(text.to_owned()));
+        }
+    }
+
     /// A number; 0 when it was not defined.
     pub fn int(&self, flag: &str) -> i64 {
         match self.values.get(flag) {
