@@ -61,6 +61,7 @@ impl Forecaster {
     pub fn new(prepared: &Prepared, plan: &Plan, options: &Options) -> Option<Self> {
         let snapshot = prepared.snapshot();
         let after = with_machines(snapshot, &plan.launches)?;
+        prepared.running_pods.prepare_alike(snapshot);
         Some(Self {
             nodes: snapshot.nodes.len(),
             launches: plan.launches.len(),

@@ -203,9 +203,19 @@ impl RunningPods {
             .map_or(&[], |id| &self.anti_affinity[*id].on)
     }
 
+    /// Reads the kinds of active pods, once. A later snapshot that is read after that reads the changed nodes only.
+    fn pod_kinds(&self, snapshot: &Snapshot) -> &PodKinds {
+        self.alike.get_or_init(|| PodKinds::read(snapshot, None))
+    }
+
+    /// Prepares for several successors of this snapshot that ask for [`alike`](Self::alike): without it each would read all nodes.
+    pub(crate) fn prepare_alike(&self, snapshot: &Snapshot) {
+        self.pod_kinds(snapshot);
+    }
+
     /// Active pods by namespace and labels, with counts by node. A claim without a Node object counts the pods nominated to it (SCH-201).
     pub(crate) fn alike(&self, snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, &[(u32, u32)])> {
-        let alike = self.alike.get_or_init(|| PodKinds::read(snapshot, None));
+        let alike = self.pod_kinds(snapshot);
         let on = alike.on.get_or_init(|| alike.pods.by_number());
         let pods = alike.pods.list.iter().enumerate();
         pods.map(|(number, pod)| (pod, on.get(number)))
