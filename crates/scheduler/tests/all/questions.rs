@@ -221,7 +221,7 @@ fn a_deadline_leaves_the_best_plan_so_far_and_the_rest_untried() {
         assert!(times > 4, "asked {times} times");
         let mut before = 0;
         // Each stop costs a plan and its check.
-        for most in (0..times).step_by(times.div_ceil(60)) {
+        for most in (0..times).step_by(times.div_ceil(20)) {
             let asked = AtomicUsize::new(0);
             let stop = || asked.fetch_add(1, Ordering::Relaxed) >= most;
             let plan = solve(&request, &options, &stop);

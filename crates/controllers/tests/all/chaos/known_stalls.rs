@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::chaos::cloud::CloudFaults;
 use crate::chaos::run::{Report, run};
-use crate::chaos::scenario::{Kind, Policies, Scenario, Stage, Step, Workload};
+use crate::chaos::scenario::{Kind, LIFE, Policies, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -45,6 +45,7 @@ fn scenario(pool: serde_json::Value, steps: Vec<(Duration, Step)>) -> Scenario {
         seed: 1,
         pools: vec![pool],
         steps,
+        life: LIFE,
         repair: false,
         retries: true,
         stage: Stage::default(),
@@ -170,6 +171,8 @@ fn pods_at_the_start(machines: usize) {
     pool["metadata"]["annotations"] = json!({"kerf.sh/packing": "cheapest"});
     let mut world = scenario(pool, steps);
     world.stage.delay = Some("10s");
+    // What comes after the last pod runs is checked by smaller worlds.
+    world.life = seconds(200);
     let report = run(&world, true);
     assert_eq!(report.violations, [""; 0]);
     assert_eq!(

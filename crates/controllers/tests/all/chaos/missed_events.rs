@@ -6,7 +6,7 @@ use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 
 use crate::chaos::run::{Report, run};
-use crate::chaos::scenario::{Kind, Policies, Scenario, Stage, Step, Workload};
+use crate::chaos::scenario::{Kind, LIFE, Policies, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -46,6 +46,7 @@ fn deaf(from: u64, to: u64, steps: Vec<(Duration, Step)>) -> Report {
         seed: 1,
         pools: vec![pool],
         steps: all,
+        life: LIFE,
         repair: false,
         retries: true,
         stage: Stage::default(),

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::chaos::any_cloud::{AnyCloud, Kwok};
 use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
 use crate::chaos::process::{End, Environment, Process};
-use crate::chaos::scenario::{Kind, LIFE, Scenario, Stage, Step};
+use crate::chaos::scenario::{Kind, Scenario, Stage, Step};
 use crate::chaos::users::{create, delete, merge, pick};
 use crate::offline_agreement::{Agreement, Tally};
 
@@ -227,7 +227,7 @@ impl World {
             self.observation.remark(&format!("{step:?}"));
             self.act(step).await;
         }
-        self.wait(began + LIFE).await;
+        self.wait(began + scenario.life).await;
     }
 
     /// Lets time pass. Starts processes again that ended meanwhile.

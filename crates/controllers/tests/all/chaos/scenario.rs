@@ -20,6 +20,8 @@ pub(crate) struct Scenario {
     pub(crate) pools: Vec<Value>,
     /// What happens when, in order.
     pub(crate) steps: Vec<(Duration, Step)>,
+    /// How long the world lives before all faults end and it must come to rest.
+    pub(crate) life: Duration,
     /// Whether unhealthy nodes are repaired.
     pub(crate) repair: bool,
     /// Whether the controllers' client repeats what may be repeated, as it does in production.
@@ -164,6 +166,7 @@ impl Scenario {
             seed,
             pools,
             steps,
+            life: LIFE,
             repair: dice.chance(40),
             retries: dice.chance(50),
             stage,
