@@ -27,6 +27,7 @@ pub mod decode;
 pub mod ec2_node_class;
 pub mod finalizers;
 pub mod hash;
+pub mod json;
 pub mod kwok_node_class;
 pub mod label_rules;
 pub mod labels;

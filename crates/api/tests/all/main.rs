@@ -6,6 +6,7 @@ mod conditions;
 mod crds;
 mod ec2_node_class;
 mod hash;
+mod json;
 mod labels;
 mod objects;
 mod validation;

@@ -5,6 +5,7 @@
 //! and the conversion turns it into a fault of exactly that object.
 
 mod amount;
+mod json;
 mod meta;
 mod node;
 mod pod;
