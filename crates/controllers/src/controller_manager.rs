@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use kerf_api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ec2_node_class};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_decide::PreparedCache;
@@ -207,8 +207,12 @@ impl Manager {
         &self.context
     }
 
-    /// Runs until `shutdown` is cancelled or something fails that needs a restart.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
+    /// Runs until `shutdown` is cancelled or something fails that needs a restart. Boxed, so that it is compiled here and not by each caller.
+    pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), ManagerError>> {
+        Box::pin(self.run_all(shutdown))
+    }
+
+    async fn run_all(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
         let Self {
             context,
             mut controllers,

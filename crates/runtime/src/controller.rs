@@ -6,11 +6,13 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use rustc_hash::FxHashMap;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use tracing::instrument::Instrumented;
 
 use crate::client::{ApiErrorKind, describe};
 use crate::metrics::{CounterSeries, GaugeSeries, HistogramSeries, Metrics, catalogue};
@@ -166,6 +168,17 @@ impl Controller {
         F: Fn(K) -> Fut + Send + Sync,
         Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
     {
+        let reconcile = |key| -> Reconciliation { Box::pin(reconcile(key)) };
+        self.run_boxed(queue, &reconcile, shutdown).await;
+    }
+
+    /// The same for all reconcilers with one type of key, so that it is compiled once for them.
+    async fn run_boxed<K: Key>(
+        self,
+        queue: Queue<K>,
+        reconcile: &(dyn Fn(K) -> Reconciliation + Send + Sync),
+        shutdown: CancellationToken,
+    ) {
         let counts = self
             .metrics
             .as_ref()
@@ -183,8 +196,7 @@ impl Controller {
                 Some(ended) = run.tasks.join_next_with_id(), if !run.tasks.is_empty() => run.finish(ended),
                 key = run.queue.next(), if run.tasks.len() < self.workers => {
                     let Some(key) = key else { break };
-                    // Boxed: reconciliations are large, and starting a task moves them several times.
-                    let work = Box::pin(reconcile(key.clone())).instrument(self.span(&key));
+                    let work = reconcile(key.clone()).instrument(self.span(&key));
                     run.start(key, work);
                 }
             }
@@ -218,6 +230,9 @@ impl Controller {
 
 type Reconciled = Result<Outcome, ReconcileError>;
 
+/// A reconciliation that is not finished. Boxed: it is large, and starting a task moves it several times.
+type Reconciliation = BoxFuture<'static, Reconciled>;
+
 /// The `result` of a reconciliation.
 #[derive(Clone, Copy)]
 enum ReconcileResult {
@@ -235,11 +250,7 @@ struct RunningTasks<K> {
 }
 
 impl<K: Key> RunningTasks<K> {
-    fn start(
-        &mut self,
-        key: K,
-        work: tracing::instrument::Instrumented<impl Future<Output = Reconciled> + Send + 'static>,
-    ) {
+    fn start(&mut self, key: K, work: Instrumented<Reconciliation>) {
         let span = work.span().clone();
         let id = self.tasks.spawn(work).id();
         self.keys.insert(id, (key, Instant::now(), span));

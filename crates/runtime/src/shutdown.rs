@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 pub use tokio_util::sync::CancellationToken;
 
@@ -55,10 +56,15 @@ impl TaskGroup {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: std::fmt::Display,
     {
-        let name = name.into();
+        let task = async move { task.await.map_err(|error| error.to_string()) };
+        self.spawn_boxed(name.into(), Box::pin(task));
+    }
+
+    /// The same for all tasks, so that it is compiled once.
+    fn spawn_boxed(&mut self, name: String, task: BoxFuture<'static, Result<(), String>>) {
         let id = self.tasks.spawn({
             let name = name.clone();
-            async move { (name, task.await.map_err(|error| error.to_string())) }
+            async move { (name, task.await) }
         });
         self.names.push((id.id(), name));
     }

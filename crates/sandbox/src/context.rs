@@ -14,6 +14,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde_json::Value;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -113,7 +114,10 @@ impl ActorContext {
 
     fn follow_one<K: Kind>(&self, tasks: &mut JoinSet<()>, store: &Arc<Store<K>>) {
         let rng = self.seed.derive(&K::kind(&())).rng();
-        tasks.spawn(Arc::clone(store).follow(self.client.clone(), rng, self.shutdown.clone()));
+        spawn(
+            tasks,
+            Box::pin(Arc::clone(store).follow(self.client.clone(), rng, self.shutdown.clone())),
+        );
     }
 
     /// Pods an object controls, finished ones included, by name.
@@ -244,7 +248,7 @@ impl ActorContext {
         let (context, complete) = (Arc::clone(self), Arc::clone(self));
         let controller = Controller::new(name).rng(&self.seed.derive(name).rng());
         let shutdown = self.shutdown.clone();
-        tasks.spawn(async move {
+        let run = async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -252,8 +256,14 @@ impl ActorContext {
             }
             let reconcile = move |key| reconcile(Arc::clone(&context), key);
             controller.run(queue, reconcile, shutdown).await;
-        });
+        };
+        spawn(tasks, Box::pin(run));
     }
+}
+
+/// Starts a task. Boxed tasks of all types share the compiled code.
+fn spawn(tasks: &mut JoinSet<()>, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+    tasks.spawn(task);
 }
 
 /// Whether a finalizer or a grace period holds the deleted object.
