@@ -1,7 +1,8 @@
 //! Kubernetes objects as JSON, for the kinds that several crates use.
 //!
-//! Code that encodes and decodes is generic: each crate compiles it anew for the kinds it uses, unless a crate below has compiled it for them.
-//! For the kinds listed here that is done once, in this crate. Callers need not know these traits; any use of serde_json finds the code.
+//! Code that encodes and decodes is generic: each crate compiles it for the kinds it uses, unless a crate it depends on has done so. This crate
+//! does so for the kinds listed below. Nobody needs to call these traits: calls of serde_json use the compiled code, in all crates with an
+//! `opt-level` of 0, 1 or `s` (above that, rustc shares no generic code between crates).
 
 use crate::{CapacityBuffer, EC2NodeClass, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
@@ -21,19 +22,19 @@ pub use serde_json;
 pub trait FromJson: Sized {
     /// Reads it from a text. The error says where in the text it is wrong.
     fn from_text(text: &str) -> Result<Self>;
-    /// Reads it from a value.
+    /// Reads it from a value. The error names the problem.
     fn from_value(value: Value) -> Result<Self>;
 }
 
 /// An object that can be written as JSON.
 pub trait ToJson {
-    /// The object as a value.
+    /// The object as a value, or why serde_json refuses it.
     fn to_value(&self) -> Result<Value>;
-    /// The object as text.
+    /// The object as text in UTF-8, or why serde_json refuses it.
     fn to_bytes(&self) -> Result<Vec<u8>>;
 }
 
-/// Compiles the decoding of these kinds in the crate that calls it.
+/// Implements [`FromJson`](crate::json::FromJson) for kinds, so that the calling crate compiles their decoding.
 #[macro_export]
 macro_rules! from_json {
     ($($kind:ty),* $(,)?) => {$(

@@ -33,8 +33,8 @@ pub struct InFlight {
     pub consolidation_epoch: u64,
 }
 
-/// The longest time for which a provider leaves an offering out of plans after a launch found it without capacity. What is known about a lack
-/// of capacity lasts no shorter: then the first plan afterwards is as careful as the last one before.
+/// The longest time for which a provider leaves an offering out of plans after a launch found it without capacity (deviation at AWS-424).
+/// [`InFlight::launch_room`] is kept as long, so that a NodePool does not launch all its NodeClaims at once when the offering is tried again.
 pub const WITHOUT_CAPACITY_MAX: Duration = Duration::from_secs(12 * 60);
 
 /// What a NodePool may launch whose last launches found no capacity (deviation at AWS-255 and LIF-023).

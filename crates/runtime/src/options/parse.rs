@@ -155,7 +155,7 @@ impl Values {
         }
     }
 
-    /// Gives a text option without a value this one.
+    /// Sets a text option that is empty. Others keep their value.
     pub fn fill(&mut self, flag: &'static str, text: &str) {
         if self.string(flag).is_empty() {
             self.values.insert(flag, Value::Text(text.to_owned()));
