@@ -35,5 +35,5 @@ pub use options::{Options, Request, ReservedMode, WhatIf};
 pub use output::EffectiveZone;
 pub use pinned::{PinnedPlacements, PinnedRequest};
 pub use ranking::PlanRank;
-pub use solve::{explain, solve, winning_strategy};
+pub use solve::{Winner, explain, solve, winner};
 pub use strategy::Strategy;

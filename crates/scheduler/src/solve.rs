@@ -43,12 +43,27 @@ pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refus
     reasons(&mut outcome.assignment, class)
 }
 
-/// Returns the strategy whose outcome is the plan of [`solve`], and whether limit retry placed more pods. For comparisons of strategies.
-pub fn winning_strategy(request: &Request<'_>, options: &Options) -> (Strategy, bool) {
+/// How a plan came about, for comparisons of strategies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Winner {
+    /// The strategy whose outcome is the plan.
+    pub strategy: Strategy,
+    /// The strategy whose outcome repacking or rebinding improved; the same as `strategy` where neither did.
+    pub started_by: Strategy,
+    /// Whether limit retry placed more pods.
+    pub limit_retried: bool,
+}
+
+/// Returns how the plan of [`solve`] came about.
+pub fn winner(request: &Request<'_>, options: &Options) -> Winner {
     let prepared = prepare(request, options);
     let instance = Instance::new(Problem::compile(&prepared, &WhatIf::from(request), options));
     let outcome = chosen(&prepared, &WhatIf::from(request), options, &instance, &|| false);
-    (outcome.strategy, outcome.limit_retried)
+    Winner {
+        strategy: outcome.strategy,
+        started_by: outcome.started_by(),
+        limit_retried: outcome.limit_retried,
+    }
 }
 
 impl Prepared {

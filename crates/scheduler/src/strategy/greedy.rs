@@ -102,6 +102,7 @@ pub(crate) fn solve<'w, 'a>(
     Outcome {
         assignment,
         strategy: Strategy::Greedy,
+        improves: None,
         limit_retried: false,
         failed,
         unattempted,

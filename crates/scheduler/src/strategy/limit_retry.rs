@@ -46,6 +46,7 @@ pub(crate) fn retry_limits<'w, 'a>(
         if let Some(better) = step(&outcome, keep, queue, effort, stop) {
             outcome = Outcome {
                 strategy: outcome.strategy,
+                improves: outcome.improves,
                 limit_retried: true,
                 ..better
             };

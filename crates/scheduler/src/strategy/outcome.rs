@@ -69,12 +69,21 @@ pub(crate) struct Outcome<'w, 'a> {
     pub(crate) assignment: Assignment<'w, 'a>,
     /// The strategy that computed it.
     pub(crate) strategy: Strategy,
+    /// The strategy whose outcome this one improves: set by repacking and rebinding.
+    pub(crate) improves: Option<Strategy>,
     /// Whether limit retry placed more pods.
     pub(crate) limit_retried: bool,
     /// Pods without a place, and whether only reservations prevented it.
     pub(crate) failed: Vec<(PodId, bool)>,
     /// Pods that were not tried before the deadline.
     pub(crate) unattempted: Vec<PodId>,
+}
+
+impl Outcome<'_, '_> {
+    /// The strategy that computed the outcome before repacking and rebinding improved it.
+    pub(crate) fn started_by(&self) -> Strategy {
+        self.improves.unwrap_or(self.strategy)
+    }
 }
 
 /// Returns whether the deadline has passed.

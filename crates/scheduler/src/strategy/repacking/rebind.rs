@@ -77,7 +77,8 @@ pub(crate) fn rebind<'w, 'a>(
     }
     let mut refused = problem.queue.clone();
     refused.retain(|pod| !placed[*pod]);
-    let mut outcome = solve(assignment, &refused, &mut FewestPods, stop);
-    outcome.strategy = Strategy::Rebinding;
-    outcome
+    let mut rebound = solve(assignment, &refused, &mut FewestPods, stop);
+    rebound.strategy = Strategy::Rebinding;
+    rebound.improves = Some(outcome.started_by());
+    rebound
 }

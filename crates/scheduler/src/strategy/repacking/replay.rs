@@ -64,9 +64,10 @@ pub(super) fn replay<'w, 'a>(
     let in_queue: FxHashMap<PodId, usize> = queue.iter().enumerate().map(|(at, pod)| (*pod, at)).collect();
     refused.extend(outcome.failed.iter().map(|(pod, _)| *pod));
     refused.sort_unstable_by_key(|pod| in_queue.get(pod).copied());
-    let mut outcome = solve(assignment, &refused, &mut FewestPods, stop);
-    outcome.strategy = Strategy::Repacking;
-    Some(outcome)
+    let mut repacked = solve(assignment, &refused, &mut FewestPods, stop);
+    repacked.strategy = Strategy::Repacking;
+    repacked.improves = Some(outcome.started_by());
+    Some(repacked)
 }
 
 /// Places a pod on the claim of a node, which is opened in the domains of the node where it is none yet.
