@@ -5,8 +5,11 @@
 //! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
 //!
 //! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEED` what happens. `KERF_DAY_FLAGS` compares other sets of
-//! options, separated by `;`. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of
-//! that folder and the plots into its folder `packing`.
+//! options, separated by `;`. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder
+//! `packing`.
+//!
+//! `KERF_DAY_LIFE=1` lets each set of options live through another hour instead: the cluster is scaled up to 6,000 pods and down to 2,400
+//! (`scale_down.rs`), and is printed every 20 seconds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,6 +32,7 @@ use kerf_units::quantity::Quantity;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
+mod scale_down;
 mod workload;
 
 use workload::Workload;
@@ -64,6 +68,11 @@ fn main() {
             .build()
             .expect("a runtime");
         let began = Instant::now();
+        if std::env::var_os("KERF_DAY_LIFE").is_some() {
+            runtime.block_on(life(flags, seed));
+            println!("{flags}: {:.0} s", began.elapsed().as_secs_f64());
+            continue;
+        }
         let day = runtime.block_on(live(flags, span, deployments, seed));
         println!("{}: {:.0} s", day.name(), began.elapsed().as_secs_f64());
         days.push(day);
@@ -105,44 +114,121 @@ struct Day {
     evictions: f64,
 }
 
+/// A cluster with controllers.
+struct World {
+    client: Client,
+    prices: Prices,
+    metrics: Metrics,
+    shutdown: CancellationToken,
+    manager: tokio::task::JoinHandle<Result<(), kerf_controllers::ManagerError>>,
+    _sandbox: Sandbox,
+}
+
+impl World {
+    async fn start(flags: &str, seed: u64) -> Self {
+        let options = Options::parse(flags.split_whitespace().map(str::to_owned), |_| None);
+        let options = match options.expect("the flags are those of the controller") {
+            Parsed::Run(options) => options,
+            Parsed::Help => Options::default(),
+        };
+        let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
+        let client = sandbox.client();
+        let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
+        let catalogue = builtin_catalogue(&interner);
+        let prices = Prices::new(&catalogue, &interner);
+        let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
+        let mut config = ManagerConfig {
+            options,
+            metrics: metrics.clone(),
+            ..ManagerConfig::alone(client.clone(), provider, interner, sandbox.clock().clone())
+        };
+        config.tuning.compare = false;
+        let shutdown = CancellationToken::new();
+        let manager = tokio::spawn(Manager::new(config).run(shutdown.clone()));
+        Self {
+            client,
+            prices,
+            metrics,
+            shutdown,
+            manager,
+            _sandbox: sandbox,
+        }
+    }
+
+    fn evictions(&self) -> f64 {
+        self.metrics.counter(&PODS_EVICTION_REQUESTS).get(&["200"])
+    }
+
+    async fn end(self) {
+        self.shutdown.cancel();
+        self.manager.await.expect("no panic").expect("no error");
+    }
+}
+
 async fn live(flags: &str, span: Duration, deployments: usize, seed: u64) -> Day {
-    let options = Options::parse(flags.split_whitespace().map(str::to_owned), |_| None);
-    let options = match options.expect("the flags are those of the controller") {
-        Parsed::Run(options) => options,
-        Parsed::Help => Options::default(),
-    };
-    let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
-    let client = sandbox.client();
-    let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
-    let catalogue = builtin_catalogue(&interner);
-    let prices = Prices::new(&catalogue, &interner);
-    let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
-    let mut config = ManagerConfig {
-        options,
-        metrics: metrics.clone(),
-        ..ManagerConfig::alone(client.clone(), provider, interner, sandbox.clock().clone())
-    };
-    config.tuning.compare = false;
-    let shutdown = CancellationToken::new();
-    let manager = tokio::spawn(Manager::new(config).run(shutdown.clone()));
-    let mut workload = Workload::start(&client, deployments, seed).await;
+    let world = World::start(flags, seed).await;
+    let mut workload = Workload::start(&world.client, deployments, seed).await;
     let mut launched = BTreeMap::new();
     let mut looks = Vec::new();
     let mut passed = Duration::ZERO;
     while passed < span {
-        workload.advance(&client, passed).await;
+        workload.advance(&world.client, passed).await;
         tokio::time::sleep(LOOK).await;
         passed += LOOK;
-        looks.push(look(&client, &prices, &mut launched).await);
+        looks.push(look(&world.client, &world.prices, &mut launched).await);
     }
-    shutdown.cancel();
-    manager.await.expect("no panic").expect("no error");
+    let evictions = world.evictions();
+    world.end().await;
     Day {
         flags: flags.to_owned(),
         looks,
         launched: launched.len(),
-        evictions: metrics.counter(&PODS_EVICTION_REQUESTS).get(&["200"]),
+        evictions,
     }
+}
+
+/// Scales a cluster up and down, and prints what it is like every 20 seconds.
+async fn life(flags: &str, seed: u64) {
+    let world = World::start(flags, seed).await;
+    let client = world.client.clone();
+    let mut launched = BTreeMap::new();
+    scale_down::prepare(&client).await;
+    println!("== {flags}");
+    scale_down::begin(&client).await;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    scale_down::grow(&client).await;
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        before.push((
+            look(&world.client, &world.prices, &mut launched).await,
+            world.evictions(),
+        ));
+    }
+    let shrinks = tokio::spawn(async move { scale_down::shrink(&client).await });
+    for _ in 0..36 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        after.push((
+            look(&world.client, &world.prices, &mut launched).await,
+            world.evictions(),
+        ));
+    }
+    shrinks.await.expect("scaled down");
+    for (title, looks) in [("after the last Deployment", before), ("scaled down", after)] {
+        println!("{title}");
+        for ((look, evictions), at) in looks.iter().zip(1..) {
+            println!(
+                "{:5} s  nodes {:4}  running {:5}  waiting {:5}  {:7.2} $/h  evictions {evictions:5}",
+                at * 20,
+                look.nodes,
+                look.pods,
+                look.waiting,
+                look.price
+            );
+        }
+    }
+    println!("launched {}", launched.len());
+    world.end().await;
 }
 
 async fn look(client: &Client, prices: &Prices, launched: &mut BTreeMap<String, ()>) -> Look {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
 /// Between two changes of a Deployment's replicas, as an autoscaler of pods makes them.
 const RESCALE: Duration = Duration::from_secs(5 * 60);
 /// Between two Jobs, on average.
@@ -46,9 +46,8 @@ pub(crate) struct Workload {
 impl Workload {
     /// Creates the NodePool and the Deployments.
     pub(crate) async fn start(client: &Client, deployments: usize, seed: u64) -> Self {
-        let all = |name: &str| json!({"metadata": {"name": name}, "spec": {}});
-        create::<KwokNodeClass>(&Api::all(client.clone()), all("default")).await;
-        create::<NodePool>(&Api::all(client.clone()), pool()).await;
+        create::<KwokNodeClass>(&Api::all(client.clone()), node_class()).await;
+        create::<NodePool>(&Api::all(client.clone()), pool("10%")).await;
         let daemons = [("agent", 100, 128), ("logs", 50, 100)];
         for (name, millicores, mib) in daemons {
             let mut daemon = controller(name, &shape(millicores, mib));
@@ -150,7 +149,12 @@ impl Workload {
     }
 }
 
-fn pool() -> Value {
+pub(crate) fn node_class() -> Value {
+    json!({"metadata": {"name": "default"}, "spec": {}})
+}
+
+/// A NodePool with one budget.
+pub(crate) fn pool(budget: &str) -> Value {
     let one = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
     json!({"metadata": {"name": "default"}, "spec": {
         "template": {"spec": {
@@ -164,23 +168,23 @@ fn pool() -> Value {
         "disruption": {
             "consolidateAfter": "30s",
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
-            "budgets": [{"nodes": "10%"}],
+            "budgets": [{"nodes": budget}],
         },
     }})
 }
 
 /// The least of a controller of pods.
-fn controller(name: &str, pod: &Value) -> Value {
+pub(crate) fn controller(name: &str, pod: &Value) -> Value {
     json!({"metadata": {"name": name}, "spec": {"template": {"metadata": {"labels": {"app": name}}, "spec": pod}}})
 }
 
 /// A pod with these requests.
-fn shape(millicores: u64, mib: u64) -> Value {
+pub(crate) fn shape(millicores: u64, mib: u64) -> Value {
     let requests = json!({"cpu": format!("{millicores}m"), "memory": format!("{mib}Mi")});
     json!({"containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}]})
 }
 
-async fn create<K: Serialize + DeserializeOwned + Clone + std::fmt::Debug>(api: &Api<K>, object: Value) {
+pub(crate) async fn create<K: Serialize + DeserializeOwned + Clone + std::fmt::Debug>(api: &Api<K>, object: Value) {
     let object = serde_json::from_value(object).expect("an object of that kind");
     api.create(&PostParams::default(), &object).await.expect("created");
 }
