@@ -6,6 +6,7 @@ use crate::evaluation::{Evaluation, Progress};
 use crate::inputs::Inputs;
 use crate::memory::{Memory, PreparedCache, SearchBasis, SearchOutcome, SingleResults};
 use crate::method::Method;
+use crate::pause::paused_until;
 use crate::verify::Refusals;
 use kerf_disruption::{
     Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, WhatIf, consolidation_options, interleaved,
@@ -60,7 +61,7 @@ pub(crate) fn consolidate(
     memory.unreached_pools = unreached_pools;
 }
 
-/// Searches for one command. Candidates that were tried before and stay are left out.
+/// Searches for one command, unless consolidation is paused. Candidates that were tried before and stay are left out.
 fn search(
     inputs: &Inputs<'_>,
     sorted: &SortedNodes,
@@ -80,6 +81,10 @@ fn search(
     let Some(allowance) = evaluation.admit(inputs, eligible.len()) else {
         return;
     };
+    evaluation.paused_until = paused_until(inputs);
+    if evaluation.paused_until.is_some() {
+        return;
+    }
     let closed = inputs.closed();
     let uid = |candidate: &Candidate| candidate.node.lifecycle.claim_uid.clone().unwrap_or_default();
     let basis = SearchBasis {

@@ -3,6 +3,7 @@
 use crate::candidate_cache::SortedNodes;
 use crate::inputs::Inputs;
 use crate::method::Method;
+use jiff::Timestamp;
 use kerf_disruption::{Allowance, Command, Judgement, SimulationError, UnconsolidatableNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Evaluation {
     pub approvals: Vec<Judgement>,
     /// How long to wait before the commands are validated and started; zero if they start at once (DIS-127).
     pub wait: Duration,
+    /// When the method may search again, if it did not search because pods that consolidation moved have not settled.
+    pub paused_until: Option<Timestamp>,
     /// Whether the search ended before every candidate was evaluated.
     pub timed_out: bool,
     /// How many candidates were evaluated.
@@ -68,6 +71,7 @@ impl Evaluation {
             commands: Vec::new(),
             approvals: Vec::new(),
             wait: method.validation_wait(),
+            paused_until: None,
             timed_out: false,
             evaluated: 0,
             first_pools: BTreeSet::new(),

@@ -33,6 +33,7 @@ mod held;
 mod inputs;
 mod memory;
 mod method;
+mod pause;
 mod provision;
 mod rebalance;
 mod retire;

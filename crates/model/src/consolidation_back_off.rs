@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::in_flight::{MachineKind, UndoneMove};
+use crate::in_flight::{MachineKind, StartedMove, UndoneMove};
 use crate::plan::Plan;
 use crate::pod::{Pod, PodShape};
 use crate::price::Price;
@@ -329,6 +329,15 @@ impl ConsolidationBackOff {
             .min(BACK_OFF_MAX);
         undone.until = now.checked_add(counts_for).unwrap_or(Timestamp::MAX);
         self.undone.push(undone);
+    }
+
+    /// The moves of the last ten minutes, but for those whose pods needed machines again.
+    pub fn started(&self) -> Vec<StartedMove> {
+        let moves = self.moves.iter().map(|one| StartedMove {
+            at: one.at,
+            nodes: one.from.len(),
+        });
+        moves.collect()
     }
 
     /// The undone moves that count at `now`.

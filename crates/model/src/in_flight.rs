@@ -27,6 +27,8 @@ pub struct InFlight {
     pub static_pools: BTreeMap<Arc<str>, StaticPool>,
     /// What the NodePools may launch now whose last launches found no capacity, by name. Others are not limited.
     pub launch_room: BTreeMap<Arc<str>, LaunchRoom>,
+    /// The moves that consolidation started lately.
+    pub moves: Vec<StartedMove>,
     /// Moves of consolidation that did not last.
     pub undone: Vec<UndoneMove>,
     /// A counter that rises with every change consolidation may depend on (LIF-207).
@@ -55,6 +57,15 @@ pub struct StaticPool {
     pub staying: u64,
     /// How many more NodeClaims its limit allows; `u64::MAX` without a limit.
     pub room: u64,
+}
+
+/// A command of consolidation that was started: the pods of its nodes move elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StartedMove {
+    /// When it started.
+    pub at: Timestamp,
+    /// How many nodes it removes.
+    pub nodes: usize,
 }
 
 /// A move of consolidation that did not last: pods that were moved and then needed a new machine (deviation at DIS-119). Until it ends, a move of

@@ -32,6 +32,13 @@ pub(super) fn evaluation(context: &Context, inputs: &DecisionInputs, evaluation:
             "prioritizing nodepools that have not yet been considered due to timeouts in previous runs"
         );
     }
+    if let Some(until) = evaluation.paused_until {
+        tracing::debug!(
+            method = method.name(),
+            %until,
+            "consolidation waits until the pods it moved have settled"
+        );
+    }
     if evaluation.timed_out && !shuts_down {
         timeout(context, evaluation);
     }

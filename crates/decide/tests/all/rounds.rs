@@ -3,9 +3,10 @@
 use crate::case::{Case, commands, drifted, methods, open, open_pool};
 use jiff::SignedDuration;
 use kerf_decide::{Memory, Method, Progress, disrupt};
-use kerf_model::in_flight::{MachineKind, StaticPool, UndoneMove};
+use kerf_model::in_flight::{MachineKind, StartedMove, StaticPool, UndoneMove};
 use kerf_model::nodepool::Eligibility;
 use kerf_testkit::disruption::{Cluster, now, sized};
+use kerf_units::duration::GoDuration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -171,6 +172,87 @@ fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {
         case.in_flight.static_pools = pools;
         let found = commands(&case.round(Method::StaticDrift, &mut Memory::default()));
         assert_eq!(found, [""; 0], "the gate is {gate}");
+    }
+}
+
+// Deviation at DIS-104.
+#[test]
+fn consolidation_pauses_until_the_pods_of_many_nodes_have_settled() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.of_kind("a-empty", "small", |_| {});
+    for node in ["a-1", "a-2", "a-3"] {
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), sized(500));
+    }
+    let mut case = Case::of(cluster);
+    let consolidates = |case: &Case| {
+        let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
+        let until = round.evaluations.iter().find_map(|one| one.paused_until);
+        assert_eq!(until.is_some(), round.commands().next().is_none());
+        assert!(
+            round.evaluations.iter().all(|one| one.eligible > 0),
+            "they can be chosen later"
+        );
+        until.is_none_or(|until| {
+            assert_eq!(until, case.in_flight.moves[0].at + SignedDuration::from_secs(45));
+            false
+        })
+    };
+    let set_after = |case: &mut Case, after: Option<i64>| {
+        for pool in &mut Arc::make_mut(&mut case.snapshot).pools {
+            Arc::make_mut(pool).disruption.consolidate_after = after.map(GoDuration::from_secs);
+        }
+    };
+    let ago = |seconds: i64| now() - SignedDuration::from_secs(seconds);
+    let started = |at, nodes| StartedMove { at, nodes };
+    for (after, moves, expected) in [
+        (30, vec![], true),
+        (30, vec![started(ago(0), 2)], false),
+        (30, vec![started(ago(44), 2)], false),
+        (30, vec![started(ago(45), 2)], true),
+        // The pods of one node leave the rest of the cluster as it was.
+        (30, vec![started(ago(0), 1)], true),
+        // Without settling, and where it takes long.
+        (0, vec![started(ago(0), 2)], true),
+        (61, vec![started(ago(0), 2)], true),
+    ] {
+        set_after(&mut case, Some(after));
+        case.in_flight.moves.clone_from(&moves);
+        assert_eq!(consolidates(&case), expected, "{after} s, {moves:?}");
+    }
+    // Empty nodes go meanwhile.
+    set_after(&mut case, Some(30));
+    case.in_flight.moves = vec![started(ago(0), 2)];
+    let round = case.round(Method::Emptiness, &mut Memory::default());
+    assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
+}
+
+#[test]
+fn few_of_many_nodes_cause_no_pause() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    for at in 0..101 {
+        let node = format!("a-{at:03}");
+        cluster.of_kind(&node, "small", |_| {});
+        cluster.bound(&node, &format!("web-{node}"), sized(1900));
+    }
+    let mut case = Case::of(cluster);
+    for pool in &mut Arc::make_mut(&mut case.snapshot).pools {
+        Arc::make_mut(pool).disruption.consolidate_after = Some(GoDuration::from_secs(30));
+    }
+    let paused = |case: &Case| {
+        let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
+        round.evaluations.iter().any(|one| one.paused_until.is_some())
+    };
+    let started = |nodes| StartedMove { at: now(), nodes };
+    for (moves, expected) in [
+        (vec![started(2)], false),
+        (vec![started(3)], true),
+        (vec![started(2), started(2)], true),
+    ] {
+        case.in_flight.moves.clone_from(&moves);
+        assert_eq!(paused(&case), expected, "{moves:?} of 101");
     }
 }
 

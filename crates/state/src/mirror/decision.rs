@@ -19,6 +19,7 @@ impl Mirror {
             planned: self.planned(&snapshot),
             static_pools: self.static_pools(&snapshot),
             launch_room: self.in_flight.launch_limits.room(now),
+            moves: self.in_flight.consolidation_back_off.started(),
             undone: self.in_flight.consolidation_back_off.undone(now),
             // DIS-315: the snapshot shows everything up to this epoch, and nothing later.
             consolidation_epoch: self.consolidation_epoch(),
