@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(queue.receive().await, first[1..]);
         assert_eq!(start.elapsed(), REDELIVERY);
         queue.acknowledge(&first[1]);
-        let silence = tokio::time::timeout(Duration::from_secs(3600), queue.receive()).await;
-        assert!(silence.is_err());
+        let received = tokio::time::timeout(Duration::from_secs(3600), queue.receive()).await;
+        assert!(received.is_err());
     }
 }

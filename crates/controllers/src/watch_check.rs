@@ -120,15 +120,15 @@ impl WatchCheck {
         self.unresolved.retain(|one, _| found.contains(one));
         let now = Instant::now();
         found.retain(|one| self.unresolved.get(one).is_none_or(|known| known.until <= now));
-        let is_silent = self.wait_until_lost(&mut found, unbound_only).await;
+        let has_stopped = self.wait_until_lost(&mut found, unbound_only).await;
         if !found.is_empty() {
-            self.keep_confirmed(&mut found, is_silent, unbound_only).await?;
+            self.keep_confirmed(&mut found, has_stopped, unbound_only).await?;
         }
         self.cluster.note_comparison(self.checked, found.is_empty());
         if found.is_empty() {
             return Ok(());
         }
-        tracing::warn!(kind = ?self.checked, objects = found.len(), first = ?found.first(), is_silent, "watch lost events, listing the kind again");
+        tracing::warn!(kind = ?self.checked, objects = found.len(), first = ?found.first(), has_stopped, "watch lost events, listing the kind again");
         self.relist.signal().notify_one();
         self.wait_for(&mut found, LISTING, unbound_only).await;
         for one in found {
@@ -173,14 +173,14 @@ impl WatchCheck {
     async fn keep_confirmed(
         &self,
         found: &mut BTreeSet<Discrepancy>,
-        is_silent: bool,
+        has_stopped: bool,
         unbound_only: bool,
     ) -> Result<(), kube::Error> {
         let position = self.cluster.watch_position(self.checked);
         let before = self.cluster.known(self.checked, unbound_only);
         let (fresh, version) = self.list(unbound_only).await?;
         let again = compare(&before, &fresh, version);
-        let lost = again.iter().filter(|one| is_silent || one.is_lost(position));
+        let lost = again.iter().filter(|one| has_stopped || one.is_lost(position));
         let keys: BTreeSet<_> = lost.map(Discrepancy::key).collect();
         found.retain(|one| keys.contains(one.key()));
         Ok(())

@@ -393,14 +393,14 @@ impl Elector {
     /// Logs that an attempt had no answer for so many hedging delays: after the first as information, because a loaded API server answers late
     /// and a late answer counts; after more as a fault, which readiness shows (deviation at OPS-048 and OPS-050).
     fn note_no_answer(&self, attempt: Attempt, delays: u32) {
-        let silent = no_answer(self.config.hedging_delay.saturating_mul(delays));
+        let unanswered = no_answer(self.config.hedging_delay.saturating_mul(delays));
         if delays > 1 {
-            return self.access.fails(&self.config, attempt, &silent);
+            return self.access.fails(&self.config, attempt, &unanswered);
         }
         tracing::info!(
             lease = %self.config.name,
             namespace = %self.config.namespace,
-            "a call about the leader election lease had {silent}; waiting for it, and making another one meanwhile"
+            "a call about the leader election lease had {unanswered}; waiting for it, and making another one meanwhile"
         );
     }
 

@@ -26,7 +26,7 @@ use crate::raw_object::RawObject;
 use crate::readable::{Readable, Unreadable};
 
 /// A streamed list without an object for this long: the server is taken not to know the feature.
-const STREAMED_START_SILENCE_MAX: Duration = Duration::from_secs(30);
+const STREAMED_START_IDLE_MAX: Duration = Duration::from_secs(30);
 /// A streamed list that takes longer has lost its final bookmark: changes still arrive, but it would never be complete.
 const STREAMED_START_MAX: Duration = Duration::from_secs(60);
 
@@ -250,7 +250,7 @@ enum Woken<T> {
 enum Deadline {
     GiveUp,
     Relist,
-    Silence,
+    StreamedStart,
 }
 
 impl Watch {
@@ -293,23 +293,25 @@ impl Watch {
                 // The watcher's stream has no end; if it ever had, starting over is right.
                 Woken::Item(None) | Woken::Deadline(Deadline::Relist) => self.restart(),
                 Woken::Deadline(Deadline::GiveUp) => return Err(self.not_synced()),
-                Woken::Deadline(Deadline::Silence) => self.stop_streaming(),
+                Woken::Deadline(Deadline::StreamedStart) => self.stop_streaming(),
             }
         }
     }
 
     /// The first of the times at which the watch must act although nothing was delivered.
     fn deadline(&self) -> Option<(Instant, Deadline)> {
-        let silent = Instant::now() + STREAMED_START_SILENCE_MAX;
-        let silence = match self.phase {
-            Phase::Starting => Some(silent),
-            Phase::Filling { since } => Some(silent.min(since + STREAMED_START_MAX)),
+        let idle = Instant::now() + STREAMED_START_IDLE_MAX;
+        let streamed_start = match self.phase {
+            Phase::Starting => Some(idle),
+            Phase::Filling { since } => Some(idle.min(since + STREAMED_START_MAX)),
             Phase::Following => None,
         };
-        let silence = silence.filter(|_| self.streaming).map(|at| (at, Deadline::Silence));
+        let streamed_start = streamed_start
+            .filter(|_| self.streaming)
+            .map(|at| (at, Deadline::StreamedStart));
         let give_up = self.give_up_at.map(|at| (at, Deadline::GiveUp));
         let relist = self.relist_at.map(|at| (at, Deadline::Relist));
-        [give_up, relist, silence]
+        [give_up, relist, streamed_start]
             .into_iter()
             .flatten()
             .min_by_key(|(at, _)| *at)

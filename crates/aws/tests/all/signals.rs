@@ -77,8 +77,8 @@ async fn the_queue_is_found_and_read_with_long_polling() {
         ["GetQueueUrl prod-queue", "GetQueueUrl prod-queue", "ReceiveMessage"]
     );
     let start = Instant::now();
-    let silent = tokio::time::timeout(Duration::from_secs(50), world.provider.interruptions()).await;
-    assert!(silent.is_err());
+    let received = tokio::time::timeout(Duration::from_secs(50), world.provider.interruptions()).await;
+    assert!(received.is_err());
     assert_eq!(start.elapsed(), Duration::from_secs(50));
     assert_eq!(world.aws.take_calls(), ["ReceiveMessage"; 3], "each waits for 20 s");
 }
@@ -87,8 +87,8 @@ async fn the_queue_is_found_and_read_with_long_polling() {
 #[tokio::test(start_paused = true)]
 async fn without_a_queue_nothing_is_asked_of_sqs() {
     let (world, _) = world(&[]).await;
-    let silent = tokio::time::timeout(Duration::from_secs(3600), world.provider.interruptions()).await;
-    assert!(silent.is_err());
+    let received = tokio::time::timeout(Duration::from_secs(3600), world.provider.interruptions()).await;
+    assert!(received.is_err());
     assert_eq!(world.aws.count("GetQueueUrl") + world.aws.count("ReceiveMessage"), 0);
 }
 
@@ -232,8 +232,8 @@ async fn impaired_instances_of_the_cluster_are_found_within_a_minute() {
     world.provider.interruptions().await.unwrap();
     assert_eq!(world.metric(series), Some(1.0));
     let sick = std::mem::take(&mut world.aws.account().status);
-    let silent = tokio::time::timeout(Duration::from_secs(61), world.provider.interruptions()).await;
-    assert!(silent.is_err());
+    let received = tokio::time::timeout(Duration::from_secs(61), world.provider.interruptions()).await;
+    assert!(received.is_err());
     world.aws.account().status = sick;
     world.provider.interruptions().await.unwrap();
     assert_eq!(world.metric(series), Some(2.0));
@@ -245,8 +245,8 @@ async fn a_dry_run_counts_unhealthy_instances_and_does_nothing_else() {
     let (world, _) = world(&[("instance-status-dry-run", "true")]).await;
     let sick = impaired(&world, "i-00000001", StatusCategory::System, 300);
     world.aws.account().status = vec![sick];
-    let silent = tokio::time::timeout(Duration::from_secs(600), world.provider.interruptions()).await;
-    assert!(silent.is_err(), "{silent:?}");
+    let received = tokio::time::timeout(Duration::from_secs(600), world.provider.interruptions()).await;
+    assert!(received.is_err(), "{received:?}");
     let series = "karpenter_interruption_instance_status_unhealthy_total{category=\"SystemStatus\"}";
     assert_eq!(world.metric(series), Some(1.0));
 }
@@ -274,7 +274,7 @@ async fn a_warning_does_not_wait_for_another_message_that_cannot_be_deleted() {
 async fn a_poll_that_is_denied_is_not_tried_again() {
     let (world, _) = world(&[]).await;
     world.aws.fail("DescribeInstanceStatus", "UnauthorizedOperation", "no");
-    let silent = tokio::time::timeout(Duration::from_secs(3600), world.provider.interruptions()).await;
-    assert!(silent.is_err());
+    let received = tokio::time::timeout(Duration::from_secs(3600), world.provider.interruptions()).await;
+    assert!(received.is_err());
     assert_eq!(world.aws.count("DescribeInstanceStatus"), 1);
 }

@@ -239,8 +239,8 @@ mod tests {
     async fn no_trigger_completes_no_batch() {
         let batcher = Batcher::new(at(1), at(10));
         let begin = Instant::now();
-        let silent = tokio::time::timeout(at(3600), batcher.wait()).await;
-        assert!(silent.is_err());
+        let completed = tokio::time::timeout(at(3600), batcher.wait()).await;
+        assert!(completed.is_err());
         batcher.trigger("a".into());
         batcher.wait().await;
         assert_eq!(begin.elapsed(), at(3601));

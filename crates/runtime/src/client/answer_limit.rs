@@ -14,26 +14,26 @@ use tower::BoxError;
 ///
 /// Admission webhooks may take 10 s each by default and 30 s at most, and an answer comes after all of them. A list sends its head before its
 /// items: API servers need seconds to encode 60,000 pods at once, and Kerf reads pods in pages of 500.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// No answer came, or it stopped before its end. Whether the server did what it was asked is unknown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SilentServer {
+pub(super) enum AnswerTimeout {
     /// The head did not come.
-    #[error("no answer from the API server within {} s", SILENCE_MAX.as_secs())]
+    #[error("no answer from the API server within {} s", ANSWER_WAIT_MAX.as_secs())]
     Head,
     /// A part of the body did not come.
-    #[error("the API server stopped in the middle of an answer, no more came within {} s", SILENCE_MAX.as_secs())]
+    #[error("the API server stopped in the middle of an answer, no more came within {} s", ANSWER_WAIT_MAX.as_secs())]
     Body,
 }
 
-/// The body of an answer. Unless it belongs to a watch, it fails if nothing comes for [`SILENCE_MAX`].
+/// The body of an answer. Unless it belongs to a watch, it fails if nothing comes for [`ANSWER_WAIT_MAX`].
 #[derive(Debug)]
 pub struct AnswerBody<B> {
     inner: Pin<Box<B>>,
     is_limited: bool,
     /// Runs while the reader waits for the next part.
-    silence: Option<Pin<Box<Sleep>>>,
+    wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> AnswerBody<B> {
@@ -41,7 +41,7 @@ impl<B> AnswerBody<B> {
         Self {
             inner: Box::pin(inner),
             is_limited,
-            silence: None,
+            wait: None,
         }
     }
 }
@@ -56,17 +56,17 @@ where
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = self.inner.as_mut().poll_frame(context) {
-            self.silence = None;
+            self.wait = None;
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         if !self.is_limited {
             return Poll::Pending;
         }
-        let silence = self
-            .silence
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(SILENCE_MAX)));
-        ready!(silence.as_mut().poll(context));
-        Poll::Ready(Some(Err(SilentServer::Body.into())))
+        let wait = self
+            .wait
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(ANSWER_WAIT_MAX)));
+        ready!(wait.as_mut().poll(context));
+        Poll::Ready(Some(Err(AnswerTimeout::Body.into())))
     }
 
     fn is_end_stream(&self) -> bool {

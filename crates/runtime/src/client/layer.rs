@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::RequestInfo;
-use super::answer_limit::{AnswerBody, SILENCE_MAX, SilentServer};
+use super::answer_limit::{ANSWER_WAIT_MAX, AnswerBody, AnswerTimeout};
 use super::missing_permissions::MissingPermissions;
 use super::pace::{Pace, is_watch};
 use crate::backoff::{Backoff, TokenBucket};
@@ -213,7 +213,7 @@ impl ApiLayers {
             if let Some(limiter) = &self.limiter {
                 limiter.acquire().await;
             }
-            // Silence is normal on a watch, streamed lists included; its reader has limits of its own.
+            // A watch may deliver nothing for long, streamed lists included; its reader has limits of its own.
             let is_limited = !is_watch(&request);
             let began = Instant::now();
             let answer = service.clone().oneshot(request);
@@ -271,8 +271,8 @@ impl ApiLayers {
 
 /// An answer, or an error if its head does not come in time.
 async fn within_limit<T>(answer: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
-    let answer = tokio::time::timeout(SILENCE_MAX, answer).await;
-    answer.unwrap_or_else(|_| Err(SilentServer::Head.into()))
+    let answer = tokio::time::timeout(ANSWER_WAIT_MAX, answer).await;
+    answer.unwrap_or_else(|_| Err(AnswerTimeout::Head.into()))
 }
 
 /// Whether a request may be sent again.

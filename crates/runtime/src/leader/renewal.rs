@@ -14,8 +14,8 @@ enum Next {
     Write,
     /// After a write that failed: the lease may have changed.
     Read,
-    /// After a time without an answer: the write may have been carried out.
-    ReadAfterSilence,
+    /// While a call has had no answer for a time: its write may have been carried out.
+    ReadWhileUnanswered,
 }
 
 impl Elector {
@@ -55,14 +55,14 @@ impl Elector {
                             self.count_slow_path();
                             calls.read();
                         }
-                        Next::ReadAfterSilence => {
+                        Next::ReadWhileUnanswered => {
                             delays += 1;
                             self.note_no_answer(Attempt::Write, delays);
                             self.count_slow_path();
                             calls.read();
                         }
                     }
-                    (next, due) = (Next::ReadAfterSilence, Instant::now() + delay);
+                    (next, due) = (Next::ReadWhileUnanswered, Instant::now() + delay);
                 }
                 () = tokio::time::sleep(self.left()) => {}
             }

@@ -205,7 +205,7 @@ fn delayed(
 }
 
 /// No answer to the first calls.
-fn silent_at_first(calls: usize) -> impl Fn(usize) -> Option<Duration> + Clone + Send + 'static {
+fn unanswered_at_first(calls: usize) -> impl Fn(usize) -> Option<Duration> + Clone + Send + 'static {
     move |call| (call >= calls).then_some(Duration::ZERO)
 }
 
@@ -213,7 +213,7 @@ fn silent_at_first(calls: usize) -> impl Fn(usize) -> Option<Duration> + Clone +
 async fn a_call_without_an_answer_ends_and_is_repeated_where_that_is_safe() {
     let patch = Patch::Merge(json!({"data": {}}));
     let server = Server::script(vec![(200, config_map())]);
-    let client = retrying().client(delayed(&server, silent_at_first(2)), "default");
+    let client = retrying().client(delayed(&server, unanswered_at_first(2)), "default");
     let began = Instant::now();
     Api::<ConfigMap>::default_namespaced(client)
         .patch("a", &PatchParams::default(), &patch)
@@ -227,7 +227,7 @@ async fn a_call_without_an_answer_ends_and_is_repeated_where_that_is_safe() {
     );
 
     let server = Server::script(vec![(201, config_map())]);
-    let client = retrying().client(delayed(&server, silent_at_first(1)), "default");
+    let client = retrying().client(delayed(&server, unanswered_at_first(1)), "default");
     let error = Api::<ConfigMap>::default_namespaced(client)
         .create(&PostParams::default(), &ConfigMap::default())
         .await
@@ -249,13 +249,13 @@ fn in_parts(parts: Vec<(Duration, &str)>, ends: bool) -> Response<Reply> {
         tokio::time::sleep(wait).await;
         Ok::<_, Infallible>(Frame::data(Bytes::from(part)))
     });
-    let silence = stream::once(async move {
+    let end = stream::once(async move {
         if !ends {
             std::future::pending::<()>().await;
         }
         Ok(Frame::data(Bytes::new()))
     });
-    Response::new(StreamBody::new(frames.chain(silence)).boxed_unsync())
+    Response::new(StreamBody::new(frames.chain(end)).boxed_unsync())
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +280,7 @@ async fn an_answer_that_stops_in_the_middle_fails_and_a_slow_one_is_read_to_its_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_be_silent_for_hours() {
+async fn a_watch_may_deliver_nothing_for_hours() {
     let event = json!({"type": "ADDED", "object": config_map()});
     let senders = Arc::new(std::sync::Mutex::new(Vec::new()));
     let kept = Arc::clone(&senders);

@@ -263,8 +263,11 @@ impl Cloud {
             cloud.0.observation.gone(&id);
             let nodes: Api<Node> = Api::all(cloud.0.client.clone());
             let name = node_name(&id);
-            let silent = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
-            let Ok(node) = nodes.patch(&name, &PatchParams::default(), &Patch::Merge(silent)).await else {
+            let stopped = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
+            let Ok(node) = nodes
+                .patch(&name, &PatchParams::default(), &Patch::Merge(stopped))
+                .await
+            else {
                 return;
             };
             tokio::time::sleep(cloud.between(20, 90)).await;

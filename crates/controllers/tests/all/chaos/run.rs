@@ -420,8 +420,8 @@ impl World {
                 let mut nodes = seen.nodes.values();
                 nodes.find(|node| node.provider_id == id).map(|node| node.name.clone())
             });
-            let silent = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
-            self.patch::<Node>(&node.unwrap_or_default(), silent).await;
+            let stopped = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
+            self.patch::<Node>(&node.unwrap_or_default(), stopped).await;
         }
     }
 

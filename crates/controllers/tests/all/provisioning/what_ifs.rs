@@ -45,7 +45,7 @@ async fn initialized(simulation: &Simulation) -> usize {
 
 // SCH-434, SCH-496, SCH-497, DIS-266, DIS-313, DIS-316
 #[tokio::test(start_paused = true)]
-async fn what_ifs_are_silent_until_a_command_starts() {
+async fn what_ifs_publish_nothing_until_a_command_starts() {
     let simulation = Simulation::with_pool(json!({})).await;
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}});

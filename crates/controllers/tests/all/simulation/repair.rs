@@ -176,7 +176,7 @@ async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
 
 // LIF-244
 #[tokio::test(start_paused = true)]
-async fn an_outage_among_nodes_without_their_pool_stops_repair_in_silence() {
+async fn an_outage_among_nodes_without_their_pool_stops_repair_without_an_event() {
     let simulation = with_nodes(4, true).await;
     let pools: Api<NodePool> = Api::all(simulation.client());
     let orphan = DeleteParams {
