@@ -19,23 +19,23 @@ pub(crate) fn check(pods: &[Arc<Pod>], plan: &Plan, found: &mut Violations) {
     }
     for pod in pods {
         match seen.remove(&pod.key()) {
-            None => found.pod(&pod.key(), Rule::Missing),
+            None => found.add_for_pod(&pod.key(), Rule::Missing),
             Some(1) => {}
-            Some(_) => found.pod(&pod.key(), Rule::Duplicate),
+            Some(_) => found.add_for_pod(&pod.key(), Rule::Duplicate),
         }
     }
     for key in seen.keys() {
-        found.pod(key, Rule::Unknown);
+        found.add_for_pod(key, Rule::Unknown);
     }
     for pod in placed() {
         if let Some(fault) = pod.faults.first() {
             let fault = fault.to_string();
-            found.pod(&pod.key(), Rule::FaultyPlaced { fault });
+            found.add_for_pod(&pod.key(), Rule::FaultyPlaced { fault });
         }
     }
     for (pod, faults) in &plan.ignored {
         if faults.is_empty() {
-            found.pod(&pod.key(), Rule::IgnoredWithoutFault);
+            found.add_for_pod(&pod.key(), Rule::IgnoredWithoutFault);
         }
     }
 }

@@ -25,10 +25,10 @@ pub(crate) fn label<'a>(node: &Node, key: &str, interner: &'a Interner) -> Optio
 pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Violations) {
     let name = &*placement.node;
     let Some(node) = snapshot.node(name) else {
-        return found.node(name, Rule::UnknownNode);
+        return found.add_for_node(name, Rule::UnknownNode);
     };
     if node.marked_for_deletion || node.lifecycle.deleting {
-        found.node(name, Rule::DeletingNode);
+        found.add_for_node(name, Rule::DeletingNode);
     }
     for pod in &placement.pods {
         check_pod(snapshot, node, pod, found);
@@ -53,7 +53,7 @@ fn is_elsewhere(bound: &Pod, placed: &[Arc<Pod>]) -> bool {
 
 fn check_pod(snapshot: &Snapshot, node: &Node, pod: &Pod, found: &mut Violations) {
     let interner = &*snapshot.interner;
-    let mut violation = |rule| found.placement(&node.name, &pod.key(), rule);
+    let mut violation = |rule| found.add_for_placement(&node.name, &pod.key(), rule);
     if let Some(taint) = taint::first_refusing(&node.taints, &pod.shape.tolerations) {
         let taint = taint.to_string();
         violation(Rule::Taint { taint });
@@ -94,7 +94,7 @@ fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, foun
             wanted,
             available,
         };
-        found.node(&node.name, rule);
+        found.add_for_node(&node.name, rule);
     }
 }
 
@@ -132,7 +132,7 @@ fn check_attach_limits(node: &Node, placement: &Placement, found: &mut Violation
         let uses = |pod: &Arc<Pod>| pod.volumes.iter().any(|v| v.driver.as_deref() == Some(&**driver));
         if count > *limit && placement.pods.iter().any(uses) {
             let driver = driver.to_string();
-            found.node(
+            found.add_for_node(
                 &node.name,
                 Rule::VolumeLimit {
                     driver,
@@ -166,7 +166,7 @@ pub(crate) fn check_ports<'a>(
                     port: format!("{}:{}/{}", port.ip, port.port, port.protocol),
                     other: other.clone(),
                 };
-                found.placement(node, &key, rule);
+                found.add_for_placement(node, &key, rule);
             }
         }
         taken.extend(pod.shape.host_ports.iter().map(|port| (key.clone(), port)));

@@ -141,7 +141,7 @@ pub(crate) fn check(snapshot: &Snapshot, named: &NamedLaunch<'_>, options: &Chec
 }
 
 fn contradiction(named: &NamedLaunch<'_>, why: impl Into<String>, found: &mut Violations) {
-    found.node(&named.name, Rule::Launch { why: why.into() });
+    found.add_for_node(&named.name, Rule::Launch { why: why.into() });
 }
 
 fn check_pool(named: &NamedLaunch<'_>, found: &mut Violations) {
@@ -153,10 +153,10 @@ fn check_pool(named: &NamedLaunch<'_>, found: &mut Violations) {
         Eligibility::ForeignNodeClass => Some("its node class is foreign".to_owned()),
     };
     if let Some(why) = why {
-        found.node(&named.name, Rule::Pool { why });
+        found.add_for_node(&named.name, Rule::Pool { why });
     }
     match &named.pool.catalogue {
-        Err(fault) => found.node(&named.name, Rule::Pool { why: fault.to_string() }),
+        Err(fault) => found.add_for_node(&named.name, Rule::Pool { why: fault.to_string() }),
         Ok(catalogue) if !Arc::ptr_eq(catalogue, &named.launch.catalogue) && *catalogue != named.launch.catalogue => {
             contradiction(named, "its catalogue is not the pool's", found);
         }
@@ -254,7 +254,7 @@ fn check_types(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violati
                 continue;
             }
             let why = "no offering is available that the launch allows".to_owned();
-            found.node(&named.name, Rule::InstanceType { name: name(), why });
+            found.add_for_node(&named.name, Rule::InstanceType { name: name(), why });
             continue;
         };
         if price < before {
@@ -264,7 +264,7 @@ fn check_types(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violati
         lowest = Some(lowest.map_or(price, |lowest| lowest.min(price)));
         if !may_satisfy(&read_all(&instance_type.requirements, interner), &required, |_| true) {
             let why = "it is not what the launch requires".to_owned();
-            found.node(&named.name, Rule::InstanceType { name: name(), why });
+            found.add_for_node(&named.name, Rule::InstanceType { name: name(), why });
         }
     }
     if lowest.is_none() && !launch.reservations.is_empty() {
@@ -295,7 +295,7 @@ fn check_pods(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violatio
     for pod in &named.launch.pods {
         if let Some(taint) = taint::first_refusing(&named.pool.taints, &pod.shape.tolerations) {
             let taint = taint.to_string();
-            found.placement(&named.name, &pod.key(), Rule::Taint { taint });
+            found.add_for_placement(&named.name, &pod.key(), Rule::Taint { taint });
         }
     }
     check_selection(snapshot, named, found);
@@ -315,7 +315,7 @@ fn check_pods(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violatio
         if let Err(why) = holds(snapshot, &outcome, &total) {
             let name = interner.text(outcome.instance_type.name).to_owned();
             let why = format!("as the cheapest offering: {why}");
-            found.node(&named.name, Rule::InstanceType { name, why });
+            found.add_for_node(&named.name, Rule::InstanceType { name, why });
         }
     }
 }
@@ -338,7 +338,7 @@ fn check_selection(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Vio
         });
         if !good {
             let wanted = print_selection(&pod.shape, interner);
-            found.placement(&named.name, &pod.key(), Rule::NodeAffinity { wanted });
+            found.add_for_placement(&named.name, &pod.key(), Rule::NodeAffinity { wanted });
         }
     }
 }
@@ -364,7 +364,7 @@ fn check_volumes(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Viola
             });
             if !reachable {
                 let claim = volume.claim.to_string();
-                found.placement(&named.name, &pod.key(), Rule::VolumeTopology { claim });
+                found.add_for_placement(&named.name, &pod.key(), Rule::VolumeTopology { claim });
             }
         }
     }
@@ -426,7 +426,7 @@ fn check_type_holds(
     }
     if let Some(why) = last {
         let name = snapshot.interner.text(usable.instance_type.name).to_owned();
-        found.node(&named.name, Rule::InstanceType { name, why });
+        found.add_for_node(&named.name, Rule::InstanceType { name, why });
     }
 }
 
@@ -497,7 +497,7 @@ fn check_min_values(snapshot: &Snapshot, named: &NamedLaunch<'_>, options: &Chec
         };
         if (values as u32) < least {
             let key = snapshot.interner.text(wanted.key).to_owned();
-            found.node(
+            found.add_for_node(
                 &named.name,
                 Rule::MinValues {
                     key,

@@ -46,7 +46,7 @@ pub(crate) fn check_pool_limits(
                 wanted,
                 remaining,
             };
-            found.node(&pool.name, rule);
+            found.add_for_node(&pool.name, rule);
         }
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[NamedLaunch<'_
 
 fn check_holder(snapshot: &Snapshot, named: &NamedLaunch<'_>, own: &BTreeSet<&str>, found: &mut Violations) {
     let interner = &*snapshot.interner;
-    let mut complain = |why: &str| found.node(&named.name, Rule::Launch { why: why.to_owned() });
+    let mut complain = |why: &str| found.add_for_node(&named.name, Rule::Launch { why: why.to_owned() });
     let usable: BTreeSet<&str> = named
         .outcomes()
         .filter_map(|outcome| outcome.offering.reservation)

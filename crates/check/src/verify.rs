@@ -25,7 +25,7 @@ pub fn verify(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &Che
         existing::check(snapshot, placement, &mut found);
         if !names.insert(&placement.node) {
             let why = "it is listed twice".to_owned();
-            found.node(&placement.node, Rule::Launch { why });
+            found.add_for_node(&placement.node, Rule::Launch { why });
         }
     }
     let launches = named_launches(snapshot, plan, &mut found);
@@ -53,7 +53,7 @@ fn named_launches<'a>(snapshot: &'a Snapshot, plan: &'a Plan, found: &mut Violat
             Some(pool) => all.push(NamedLaunch::new(snapshot, name, launch, pool)),
             None => {
                 let why = "there is no such pool".to_owned();
-                found.node(&name, Rule::Pool { why });
+                found.add_for_node(&name, Rule::Pool { why });
             }
         }
     }

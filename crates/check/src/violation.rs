@@ -168,7 +168,8 @@ impl fmt::Display for Violation {
 pub(crate) struct Violations(pub(crate) Vec<Violation>);
 
 impl Violations {
-    pub(crate) fn pod(&mut self, pod: &str, rule: Rule) {
+    /// Adds a violation by a pod, wherever it is.
+    pub(crate) fn add_for_pod(&mut self, pod: &str, rule: Rule) {
         self.0.push(Violation {
             node: None,
             pod: Some(pod.into()),
@@ -176,7 +177,8 @@ impl Violations {
         });
     }
 
-    pub(crate) fn node(&mut self, node: &str, rule: Rule) {
+    /// Adds a violation by a machine: a node, a launch or a pool.
+    pub(crate) fn add_for_node(&mut self, node: &str, rule: Rule) {
         self.0.push(Violation {
             node: Some(node.into()),
             pod: None,
@@ -184,7 +186,8 @@ impl Violations {
         });
     }
 
-    pub(crate) fn placement(&mut self, node: &str, pod: &str, rule: Rule) {
+    /// Adds a violation by a pod on a machine.
+    pub(crate) fn add_for_placement(&mut self, node: &str, pod: &str, rule: Rule) {
         self.0.push(Violation {
             node: Some(node.into()),
             pod: Some(pod.into()),
@@ -192,13 +195,13 @@ impl Violations {
         });
     }
 
-    /// The same for what may have been found before.
-    pub(crate) fn placement_once(&mut self, node: &str, pod: &str, rule: Rule) {
+    /// As [`Self::add_for_placement`], unless the same violation is there already.
+    pub(crate) fn add_for_placement_if_new(&mut self, node: &str, pod: &str, rule: Rule) {
         let is_known = |known: &Violation| {
             known.rule == rule && known.node.as_deref() == Some(node) && known.pod.as_deref() == Some(pod)
         };
         if !self.0.iter().any(is_known) {
-            self.placement(node, pod, rule);
+            self.add_for_placement(node, pod, rule);
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn check(
                     && reported.insert((pod.key(), term.key))
                 {
                     let key = snapshot.interner.text(term.key).to_owned();
-                    found.placement(names[owner.site], &pod.key(), Rule::AntiAffinity { key });
+                    found.add_for_placement(names[owner.site], &pod.key(), Rule::AntiAffinity { key });
                 }
             }
         }

@@ -139,7 +139,7 @@ fn check_pins(
                 )
             {
                 let key = snapshot.interner.text(constraint.key).to_owned();
-                found.placement(names[at.site], &at.pod.key(), Rule::SpreadUnpinned { key });
+                found.add_for_placement(names[at.site], &at.pod.key(), Rule::SpreadUnpinned { key });
             }
         }
     }
@@ -446,7 +446,7 @@ impl<'a> Search<'a> {
                 (None, None) => Rule::OrderNotFound,
             };
             for pod in &group.pods {
-                found.placement_once(names[group.site], &pod.key(), rule.clone());
+                found.add_for_placement_if_new(names[group.site], &pod.key(), rule.clone());
             }
         }
     }
