@@ -25,7 +25,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime")
 }
 
-fn pod(name: &str) -> Value {
+fn web_pod(name: &str) -> Value {
     let container = |name: &str| {
         json!({
             "name": name, "image": "registry.example.com/shop/web:v1.2.3",
@@ -55,7 +55,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 async fn live_and_die(server: &ApiServer, name: &str) {
     let path = format!("{PODS}/{name}");
-    send(server, "POST", PODS, "application/json", &pod(name)).await;
+    send(server, "POST", PODS, "application/json", &web_pod(name)).await;
     let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
     send(server, "POST", &format!("{path}/binding"), "application/json", &binding).await;
     for (phase, ready) in [("Pending", "False"), ("Running", "True")] {
@@ -141,7 +141,7 @@ fn memory() {
                 "POST",
                 PODS,
                 "application/json",
-                &pod(&format!("web-6d4cf56db6-{i}")),
+                &web_pod(&format!("web-6d4cf56db6-{i}")),
             )
             .await;
         }

@@ -201,7 +201,7 @@ async fn populate(sandbox: &Sandbox, meter: &Meter, nodes: usize) {
     create::<NodePool>(&Api::all(client.clone()), pool).await;
     let controllers = Controllers::start(sandbox, meter);
     for index in 0..PODS_PER_NODE {
-        create::<Pod>(&Api::namespaced(client.clone(), "default"), pod(index, None)).await;
+        create::<Pod>(&Api::namespaced(client.clone(), "default"), web_pod(index, None)).await;
     }
     let first = loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -227,7 +227,7 @@ async fn populate(sandbox: &Sandbox, meter: &Meter, nodes: usize) {
             0 => node.name_any(),
             copy => name(&node, copy),
         };
-        create::<Pod>(&Api::namespaced(client.clone(), "default"), pod(index, Some(&node))).await;
+        create::<Pod>(&Api::namespaced(client.clone(), "default"), web_pod(index, Some(&node))).await;
     }
     // The pods start.
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -238,7 +238,7 @@ fn name<K: Resource<DynamicType = ()>>(of: &K, copy: usize) -> String {
 }
 
 /// Thirty of them fill the 16 cores of a node: what is left is too little for one more.
-fn pod(index: usize, node: Option<&str>) -> Value {
+fn web_pod(index: usize, node: Option<&str>) -> Value {
     // As the API server's admission has it.
     let for_a_while =
         |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});

@@ -227,6 +227,7 @@ impl WatchCheck {
 
 #[cfg(test)]
 mod tests {
+    use kerf_testkit::objects;
     use serde_json::{Value, from_value, json};
 
     use super::*;
@@ -255,9 +256,22 @@ mod tests {
         from_value(json!({"metadata": metadata, "spec": {"requirements": [], "nodeClassRef": class}})).expect("a claim")
     }
 
-    fn pod(version: u64, status: &Value) -> LeanPod {
-        let metadata = json!({"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": version.to_string()});
-        from_value(json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": status})).expect("a pod")
+    /// A pod of the namespace `shop` in a version.
+    fn pod_of_version(name: &str, version: u64) -> Value {
+        let mut pod = objects::stored("shop", objects::pod(name, "1"));
+        pod["metadata"]["resourceVersion"] = json!(version.to_string());
+        pod
+    }
+
+    /// The answer to a list of metadata at a version, in which the pod has that version.
+    fn list_of(name: &str, version: u64) -> Value {
+        let metadata = &pod_of_version(name, version)["metadata"];
+        json!({"metadata": {"resourceVersion": version.to_string()}, "items": [{"metadata": metadata}]})
+    }
+
+    /// The pod `name` in a version, which runs on the node `n`.
+    fn running_pod(name: &str, version: u64) -> LeanPod {
+        from_value(objects::running(pod_of_version(name, version), "n")).expect("a pod")
     }
 
     #[tokio::test(start_paused = true)]
@@ -277,13 +291,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_that_changes_nothing_the_mirror_reads_is_not_missed() {
-        let metadata = json!({"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": "6"});
-        let context = Context::answering(&json!({"items": [{"metadata": metadata}]}), |_| ());
-        LeanPod::apply(&context.cluster, pod(5, &json!({"phase": "Running"})));
-        LeanPod::apply(
-            &context.cluster,
-            pod(6, &json!({"phase": "Running", "qosClass": "Burstable"})),
-        );
+        let context = Context::answering(&list_of("a", 6), |_| ());
+        LeanPod::apply(&context.cluster, running_pod("a", 5));
+        let mut burstable = objects::running(pod_of_version("a", 6), "n");
+        burstable["status"]["qosClass"] = json!("Burstable");
+        LeanPod::apply(&context.cluster, from_value(burstable).expect("a pod"));
         let mut check = check(&context, Kind::Pod);
         check.round().await.expect("the list is read");
         assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);
@@ -320,38 +332,29 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_is_bound_during_the_comparison_is_no_ghost() {
         let context = Context::without_api();
-        let unbound = json!({"metadata": {"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": "4"}});
-        LeanPod::apply(&context.cluster, from_value(unbound).expect("a pod"));
+        let unbound = from_value(pod_of_version("a", 4)).expect("a pod");
+        LeanPod::apply(&context.cluster, unbound);
         let check = check(&context, Kind::Pod);
         let before = context.cluster.known(check.checked, true);
         let mut found = compare(&before, &BTreeMap::new(), 5);
         assert_eq!(found.len(), 1);
-        LeanPod::apply(&context.cluster, pod(5, &json!({})));
+        LeanPod::apply(&context.cluster, running_pod("a", 5));
         check.wait_for(&mut found, LAG, true).await;
         assert!(found.is_empty(), "{found:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_slow_but_delivers_is_waited_for() {
-        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "90"});
-        let context = Context::answering(
-            &json!({"metadata": {"resourceVersion": "90"}, "items": [{"metadata": metadata}]}),
-            |_| (),
-        );
+        let context = Context::answering(&list_of("z", 90), |_| ());
         let cluster = context.cluster.clone();
-        let named = |name: &str, version: u64| -> LeanPod {
-            let metadata =
-                json!({"namespace": "shop", "name": name, "uid": name, "resourceVersion": version.to_string()});
-            from_value(json!({"metadata": metadata, "spec": {"nodeName": "n"}})).expect("a pod")
-        };
         let slow = async {
             for version in (10..90).step_by(10) {
                 tokio::time::sleep(Duration::from_secs(12)).await;
-                LeanPod::apply(&cluster, named("other", version));
+                LeanPod::apply(&cluster, running_pod("other", version));
             }
             tokio::time::sleep(Duration::from_secs(4)).await;
-            LeanPod::delete(&cluster, &named("other", 85));
-            LeanPod::apply(&cluster, named("z", 90));
+            LeanPod::delete(&cluster, &running_pod("other", 85));
+            LeanPod::apply(&cluster, running_pod("z", 90));
         };
         let mut check = check(&context, Kind::Pod);
         let (round, ()) = tokio::join!(check.round(), slow);
@@ -368,9 +371,7 @@ mod tests {
                 ..Context::without_api()
             };
             let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, "default");
-            let new =
-                json!({"metadata": {"name": "brief"}, "spec": {"containers": [{"name": "main", "image": "app"}]}});
-            let new = from_value(new).expect("a pod");
+            let new = from_value(objects::pod("brief", "1")).expect("a pod");
             let created = pods
                 .create(&kube::api::PostParams::default(), &new)
                 .await
@@ -386,7 +387,7 @@ mod tests {
                         .await
                         .expect("deleted");
                 }
-                LeanPod::apply(&cluster, pod(1_000_000, &json!({})));
+                LeanPod::apply(&cluster, running_pod("a", 1_000_000));
             };
             let mut check = check(&context, Kind::Pod);
             check.path = "/api/v1/pods".to_owned();
@@ -398,19 +399,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_under_way_is_waited_for() {
-        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
-        let context = Context::answering(
-            &json!({"metadata": {"resourceVersion": "6"}, "items": [{"metadata": metadata}]}),
-            |_| (),
-        );
+        let context = Context::answering(&list_of("z", 6), |_| ());
         let cluster = context.cluster.clone();
         let mut check = check(&context, Kind::Pod);
         let relist = Arc::clone(&check.relist);
         let begun = relist.begin();
         let slow = async {
             tokio::time::sleep(4 * STALLED).await;
-            let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
-            LeanPod::apply(&cluster, from_value(json!({"metadata": metadata})).expect("a pod"));
+            LeanPod::apply(&cluster, from_value(pod_of_version("z", 6)).expect("a pod"));
             relist.complete(begun);
         };
         let (round, ()) = tokio::join!(check.round(), slow);
@@ -420,12 +416,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_that_a_later_one_overtook_is_lost() {
-        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
-        let context = Context::answering(
-            &json!({"metadata": {"resourceVersion": "6"}, "items": [{"metadata": metadata}]}),
-            |_| (),
-        );
-        LeanPod::apply(&context.cluster, pod(7, &json!({})));
+        let context = Context::answering(&list_of("z", 6), |_| ());
+        LeanPod::apply(&context.cluster, running_pod("a", 7));
         let mut check = check(&context, Kind::Pod);
         let began = Instant::now();
         check.round().await.expect("the list is read");

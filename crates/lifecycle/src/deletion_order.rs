@@ -88,7 +88,7 @@ pub fn deletion_order(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{self, at, pod};
+    use crate::fixture::{self, at, running_pod};
     use kerf_model::intern::Interner;
     use kerf_model::pod::{DoNotDisrupt, Pod};
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn plain() -> Pod {
-        pod("plain")
+        running_pod("plain")
     }
 
     fn daemon() -> Pod {

@@ -84,15 +84,15 @@ mod tests {
         now() + SignedDuration::from_secs(seconds)
     }
 
-    /// A running pod with a change.
-    fn pod(name: &str, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
-        let mut pod = fixture::pod(name);
+    /// A running pod, changed.
+    fn changed_pod(name: &str, change: impl FnOnce(&mut Pod)) -> Arc<Pod> {
+        let mut pod = fixture::running_pod(name);
         change(&mut pod);
         Arc::new(pod)
     }
 
     fn owned(name: &str, owner: Owner, critical: bool) -> Arc<Pod> {
-        pod(name, |pod| (pod.owner, pod.critical) = (owner, critical))
+        changed_pod(name, |pod| (pod.owner, pod.critical) = (owner, critical))
     }
 
     fn tolerating(key: Option<&str>, operator: TolerationOperator, effect: Option<Effect>) -> Arc<Pod> {
@@ -106,7 +106,7 @@ mod tests {
             tolerations: vec![toleration],
             ..PodShape::default()
         };
-        pod("tolerating", |pod| {
+        changed_pod("tolerating", |pod| {
             pod.shape = Arc::new(shape);
             pod.grace_seconds = Some(9);
         })
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_group_that_waits_holds_the_later_ones_back() {
-        let terminating = |ago: i64| pod("going", |pod| pod.deletion = Some(at(-ago)));
+        let terminating = |ago: i64| changed_pod("going", |pod| pod.deletion = Some(at(-ago)));
         let daemon = owned("daemon", Owner::DaemonSet, false);
         // LIF-102
         assert_eq!(evicted(&[terminating(60), Arc::clone(&daemon)]), (vec![], 2));
@@ -169,7 +169,7 @@ mod tests {
             (minutes(10), None, false),
             (DoNotDisrupt::Invalid("nonsense".into()), started, true),
         ] {
-            let protected = pod("protected", |pod| {
+            let protected = changed_pod("protected", |pod| {
                 pod.do_not_disrupt = annotation.clone();
                 pod.started = started;
             });
@@ -189,8 +189,8 @@ mod tests {
         let disrupted = Some("karpenter.sh/disrupted");
         let table = [
             // LIF-099, LIF-105
-            (pod("done", |pod| pod.phase = Phase::Succeeded), 0),
-            (pod("failed", |pod| pod.phase = Phase::Failed), 0),
+            (changed_pod("done", |pod| pod.phase = Phase::Succeeded), 0),
+            (changed_pod("failed", |pod| pod.phase = Phase::Failed), 0),
             (owned("mirror", Owner::Node, false), 0),
             (owned("bare", Owner::None, false), 1),
             // LIF-100
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn pods_are_deleted_in_time_for_their_grace() {
-        let with_grace = |seconds: i64| pod("p", |pod| pod.grace_seconds = Some(seconds));
+        let with_grace = |seconds: i64| changed_pod("p", |pod| pod.grace_seconds = Some(seconds));
         let going = |grace: i64, deletion: i64| {
-            pod("p", |pod| {
+            changed_pod("p", |pod| {
                 pod.grace_seconds = Some(grace);
                 pod.deletion = Some(at(deletion));
             })
@@ -238,15 +238,15 @@ mod tests {
             (with_grace(30), -20, Some(1)),
             // LIF-118: finished, stuck, tolerating, without a grace period, static.
             (
-                pod("p", |pod| (pod.grace_seconds, pod.phase) = (Some(9), Phase::Failed)),
+                changed_pod("p", |pod| (pod.grace_seconds, pod.phase) = (Some(9), Phase::Failed)),
                 0,
                 None,
             ),
             (going(9, -3600), 0, None),
             (tolerating(None, TolerationOperator::Exists, None), 0, None),
-            (pod("p", |pod| pod.grace_seconds = None), 0, None),
+            (changed_pod("p", |pod| pod.grace_seconds = None), 0, None),
             (
-                pod("p", |pod| (pod.grace_seconds, pod.owner) = (Some(9), Owner::Node)),
+                changed_pod("p", |pod| (pod.grace_seconds, pod.owner) = (Some(9), Owner::Node)),
                 0,
                 None,
             ),
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn the_deadline_knows_no_groups_and_no_protection() {
         let with_grace = |name: &str, change: fn(&mut Pod)| {
-            pod(name, |pod| {
+            changed_pod(name, |pod| {
                 pod.grace_seconds = Some(30);
                 change(pod);
             })

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kerf_model::intern::{Interner, sym};
 use kerf_model::node::Node;
-use kerf_model::pod::{DoNotDisrupt, Owner, Phase, Pod, PodShape};
-use kerf_model::selector::LabelSet;
+use kerf_model::pod::{Phase, Pod};
 
 /// A time from its RFC 3339 text.
 pub(crate) fn at(text: &str) -> Timestamp {
@@ -14,28 +13,13 @@ pub(crate) fn at(text: &str) -> Timestamp {
 }
 
 /// A running pod of no owner, without constraints.
-pub(crate) fn pod(name: &str) -> Pod {
+pub(crate) fn running_pod(name: &str) -> Pod {
     Pod {
-        uid: name.into(),
-        namespace: "default".into(),
-        name: name.into(),
-        labels: Arc::new(LabelSet::default()),
-        shape: Arc::new(PodShape::default()),
-        volumes: Vec::new(),
-        faults: Vec::new(),
         created: at("2026-01-01T02:00:00Z"),
         started: Some(at("2026-01-01T11:00:00Z")),
-        deletion: None,
         phase: Phase::Running,
         ready: Some(true),
-        node_name: None,
-        owner: Owner::None,
-        priority: 0,
-        critical: false,
-        deletion_cost: 0,
-        do_not_disrupt: DoNotDisrupt::No,
-        grace_seconds: None,
-        capacity_buffer: None,
+        ..Pod::new("default", name)
     }
 }
 

@@ -61,7 +61,7 @@ fn node(index: usize) -> LeanNode {
 }
 
 /// Pods of a workload differ in name, uid and place only, as those of a Deployment do.
-fn pod(index: usize, version: usize) -> LeanPod {
+fn replica(index: usize, version: usize) -> LeanPod {
     let app = format!("app-{:02}", index % 30);
     read(json!({
         "metadata": {
@@ -93,7 +93,7 @@ fn nodes_only() -> Mirror {
 fn full() -> Mirror {
     let mut mirror = nodes_only();
     for index in 0..PODS {
-        mirror.apply(pod(index, 1));
+        mirror.apply(replica(index, 1));
     }
     mirror
 }
@@ -102,7 +102,7 @@ fn full() -> Mirror {
 fn events() -> Vec<(LeanPod, bool)> {
     let step = PODS / EVENTS;
     (0..EVENTS)
-        .map(|index| (pod(index * step, 2), index % 2 == 0))
+        .map(|index| (replica(index * step, 2), index % 2 == 0))
         .collect()
 }
 
@@ -147,7 +147,7 @@ fn table() {
     let before = resident();
     let mut folding = Duration::ZERO;
     for index in 0..PODS {
-        let pod = pod(index, 1);
+        let pod = replica(index, 1);
         folding += timed(|| mirror.apply(pod)).1;
     }
     let each = resident().saturating_sub(before) / PODS;
@@ -225,7 +225,7 @@ fn main() {
         let changed = || {
             version += 1;
             let step = PODS / EVENTS;
-            let pods: Vec<LeanPod> = (0..EVENTS).map(|index| pod(index * step, version)).collect();
+            let pods: Vec<LeanPod> = (0..EVENTS).map(|index| replica(index * step, version)).collect();
             pods
         };
         bencher.iter_batched(

@@ -1,6 +1,7 @@
-//! Clusters for tests and benches, and documents that benches write. Other crates use this one as a dev-dependency only.
+//! Clusters and API objects for tests and benches, and documents that benches write. Other crates use this one as a dev-dependency only.
 //!
-//! In: text in the fixture language, seeds of random clusters, sizes of the reference workload. Out: snapshots, pods, and plans as text.
+//! In: text in the fixture language, seeds of random clusters, sizes of the reference workload, names of API objects. Out: snapshots, pods,
+//! plans as text, and JSON.
 //! A fixture that cannot be read is a mistake in the test, so everything here panics on bad input.
 
 #![expect(
@@ -15,6 +16,7 @@ pub mod draw;
 pub mod fixture;
 pub mod generate;
 pub mod life;
+pub mod objects;
 pub mod plots;
 pub mod random_clusters;
 pub mod seeds;

@@ -146,7 +146,7 @@ fn requests(draw: &mut Draw) -> Resources {
 }
 
 /// A pod of the reference kind (SCH-448), created `number` nanoseconds into the epoch.
-pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
+pub fn reference_pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
     let labels: LabelSet = labels
         .iter()
         .copied()
@@ -154,25 +154,11 @@ pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> 
         .collect();
     Arc::new(Pod {
         uid: format!("uid-{number:08}").into(),
-        namespace: "default".into(),
-        name: format!("pod-{number}").into(),
         labels: Arc::new(labels),
         shape: Arc::new(shape),
-        volumes: Vec::new(),
-        faults: Vec::new(),
         created: Timestamp::from_nanosecond(number as i128).expect("a time near the epoch"),
-        started: None,
-        deletion: None,
-        phase: kerf_model::pod::Phase::Pending,
-        ready: None,
-        node_name: None,
-        owner: kerf_model::pod::Owner::None,
-        priority: 0,
-        critical: false,
-        deletion_cost: 0,
-        do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
         grace_seconds: Some(30),
-        capacity_buffer: None,
+        ..Pod::new("default", &format!("pod-{number}"))
     })
 }
 
@@ -220,7 +206,7 @@ pub fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
         _ => ("my-label", draw.pick(&LABELS)),
     };
     shape.requests = requests(draw);
-    pod(number, &[label], shape)
+    reference_pod(number, &[label], shape)
 }
 
 /// Pods that only ask for resources, from small to large and of every proportion.
@@ -231,7 +217,7 @@ pub fn plain(count: usize) -> Vec<Arc<Pod>> {
             .with(sym::CPU, draw.pick(&[100, 250, 500, 1000, 2000, 4000, 8000]))
             .with(sym::MEMORY, draw.pick(&[128, 512, 1024, 2048, 4096, 8192, 16384]) * MI)
             .with(sym::PODS, 1);
-        pod(
+        reference_pod(
             number,
             &[],
             PodShape {
@@ -258,6 +244,6 @@ pub fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
         ..PodShape::default()
     };
     (0..count)
-        .map(|number| pod(number, &[("app", "nginx")], shape.clone()))
+        .map(|number| reference_pod(number, &[("app", "nginx")], shape.clone()))
         .collect()
 }

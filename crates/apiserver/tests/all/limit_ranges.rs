@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Harness;
+use crate::support::{Harness, pod_with_resources};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -12,10 +12,6 @@ async fn with_limits(limits: Value) -> Harness {
     let path = "/api/v1/namespaces/default/limitranges";
     assert_eq!(h.call("POST", path, "", Some(range)).await.0, 201);
     h
-}
-
-fn pod(resources: &Value) -> Value {
-    json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}})
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,13 +38,20 @@ async fn containers_get_default_requests_and_limits() {
         ),
     ] {
         let (code, made) = h
-            .call("POST", &format!("{PODS}?dryRun=All"), "", Some(pod(&given)))
+            .call(
+                "POST",
+                &format!("{PODS}?dryRun=All"),
+                "",
+                Some(pod_with_resources("p", &given)),
+            )
             .await;
         assert_eq!(code, 201, "{made}");
         let found = &made["spec"]["containers"][0]["resources"];
         assert_eq!((&found["requests"], &found["limits"]), (&requests, &limits), "{given}");
     }
-    let (_, made) = h.call("POST", PODS, "", Some(pod(&json!({})))).await;
+    let (_, made) = h
+        .call("POST", PODS, "", Some(pod_with_resources("p", &json!({}))))
+        .await;
     assert_eq!(
         made["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
         "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c"
@@ -78,7 +81,7 @@ async fn pods_outside_the_bounds_are_refused() {
             "maximum memory usage per Pod is 1Gi, but limit is 2Gi",
         ),
     ] {
-        let (code, status) = h.call("POST", PODS, "", Some(pod(&given))).await;
+        let (code, status) = h.call("POST", PODS, "", Some(pod_with_resources("p", &given))).await;
         assert_eq!(
             (code, status["message"].as_str()),
             (403, Some(&*format!("pods \"p\" is forbidden: {why}")))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Harness;
+use crate::support::{Harness, pod_with_resources};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
@@ -18,12 +18,6 @@ async fn used(h: &Harness) -> Value {
     h.call("GET", &format!("{QUOTAS}/team"), "", None).await.1["status"]["used"].clone()
 }
 
-fn pod(name: &str, requests: &Value) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"containers": [
-        {"name": "c", "image": "i", "resources": {"requests": requests}},
-    ]}})
-}
-
 async fn create(h: &Harness, pod: Value) -> (u16, String) {
     let (code, made) = h.call("POST", PODS, "", Some(pod)).await;
     (code, made["message"].as_str().unwrap_or_default().to_owned())
@@ -32,7 +26,12 @@ async fn create(h: &Harness, pod: Value) -> (u16, String) {
 #[tokio::test(start_paused = true)]
 async fn the_status_follows_the_objects() {
     let h = Harness::new();
-    assert_eq!(create(&h, pod("old", &json!({"cpu": "250m"}))).await.0, 201);
+    assert_eq!(
+        create(&h, pod_with_resources("old", &json!({"requests": {"cpu": "250m"}})))
+            .await
+            .0,
+        201
+    );
     let hard = json!({"pods": "5", "requests.cpu": "2", "count/configmaps": "3", "memory": "1Gi"});
     let quota = json!({"metadata": {"name": "team"}, "spec": {"hard": hard}});
     let (_, made) = h.call("POST", QUOTAS, "", Some(quota)).await;
@@ -41,7 +40,12 @@ async fn the_status_follows_the_objects() {
     assert_eq!(made["status"]["used"], expected);
 
     assert_eq!(
-        create(&h, pod("new", &json!({"cpu": "1", "memory": "64Mi"}))).await.0,
+        create(
+            &h,
+            pod_with_resources("new", &json!({"requests": {"cpu": "1", "memory": "64Mi"}}))
+        )
+        .await
+        .0,
         201
     );
     let map = json!({"metadata": {"name": "m"}});
@@ -64,7 +68,12 @@ async fn the_status_follows_the_objects() {
     let expected = json!({"pods": "0", "requests.cpu": "0", "count/configmaps": "1", "memory": "0"});
     assert_eq!(used(&h).await, expected);
     assert_eq!(
-        create(&h, pod("dry", &json!({"cpu": "1", "memory": "1Mi"}))).await.0,
+        create(
+            &h,
+            pod_with_resources("dry", &json!({"requests": {"cpu": "1", "memory": "1Mi"}}))
+        )
+        .await
+        .0,
         201
     );
 
@@ -85,7 +94,7 @@ async fn the_status_follows_the_objects() {
 async fn what_exceeds_a_quota_is_refused() {
     let h = with_quota(json!({"hard": {"pods": "2", "requests.cpu": "1", "limits.cpu": "3"}})).await;
     let sized = |name: &str, cpu: &str| {
-        let mut pod = pod(name, &json!({"cpu": cpu}));
+        let mut pod = pod_with_resources(name, &json!({"requests": {"cpu": cpu}}));
         pod["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "1"});
         pod
     };
@@ -98,7 +107,10 @@ async fn what_exceeds_a_quota_is_refused() {
                    pods=2,requests.cpu=1, limited: pods=2,requests.cpu=1";
     assert_eq!(create(&h, sized("c", "100m")).await, (403, refused.to_owned()));
     let refused = "pods \"d\" is forbidden: failed quota: team: must specify limits.cpu for: c; requests.cpu for: c";
-    assert_eq!(create(&h, pod("d", &json!({}))).await, (403, refused.to_owned()));
+    assert_eq!(
+        create(&h, pod_with_resources("d", &json!({"requests": {}}))).await,
+        (403, refused.to_owned())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +136,7 @@ async fn scopes_select_pods() {
         let mut spec = scope.clone();
         spec["hard"] = json!({"pods": "9"});
         let h = with_quota(spec).await;
-        let mut pod = pod(named, &json!({}));
+        let mut pod = pod_with_resources(named, &json!({"requests": {}}));
         match named {
             "short" => pod["spec"]["activeDeadlineSeconds"] = 60.into(),
             "critical" => pod["spec"]["priorityClassName"] = "system-node-critical".into(),

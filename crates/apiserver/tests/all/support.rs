@@ -119,11 +119,16 @@ pub(crate) fn owned(name: &str, owners: &[&ConfigMap]) -> ConfigMap {
     from(json!({"metadata": {"name": name, "ownerReferences": references}}))
 }
 
+/// A pod of the app `web`.
 pub(crate) fn pod(name: &str) -> Pod {
-    from(json!({
-        "metadata": {"name": name, "labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
-    }))
+    let mut pod = pod_with_resources(name, &json!({"requests": {"cpu": "100m"}}));
+    pod["metadata"]["labels"] = json!({"app": "web"});
+    from(pod)
+}
+
+/// A pod of one container with these resources.
+pub(crate) fn pod_with_resources(name: &str, resources: &Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}})
 }
 
 pub(crate) fn replica_set(name: &str, replicas: i32) -> ReplicaSet {

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::view::Diff;
 
-    fn pod(name: &str, ready: bool) -> Pod {
+    fn running_pod(name: &str, ready: bool) -> Pod {
         Pod {
             key: name.into(),
             uid: name.into(),
@@ -99,10 +99,10 @@ mod tests {
         };
         seen.pdbs.insert("pdb".into(), pdb);
         for other in ["a", "b"] {
-            seen.pods.insert(other.into(), pod(other, others_ready));
+            seen.pods.insert(other.into(), running_pod(other, others_ready));
         }
         let event = Event::Pod(Diff {
-            before: Some(pod("x", true)),
+            before: Some(running_pod("x", true)),
             after: None,
         });
         PodBudgets::default().after(&seen, caller, &event)
@@ -128,7 +128,7 @@ mod tests {
         seen.pdbs.insert("pdb".into(), pdb);
         let gone = |name: &str| {
             Event::Pod(Diff {
-                before: Some(pod(name, true)),
+                before: Some(running_pod(name, true)),
                 after: None,
             })
         };

@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    fn pod(index: usize, node: Option<&str>) -> Pod {
+    fn one_core_pod(index: usize, node: Option<&str>) -> Pod {
         Pod {
             key: index.to_string(),
             uid: index.to_string(),
@@ -245,7 +245,7 @@ mod tests {
     fn judge(pods: usize, claims: &[(&str, i64)]) -> Option<String> {
         let mut world = World::new();
         for index in 0..pods {
-            world.pod(None, Some(pod(index, None)));
+            world.pod(None, Some(one_core_pod(index, None)));
         }
         let found = claims.iter().filter_map(|(pool, cpus)| world.claim(pool, *cpus));
         found.last()
@@ -277,7 +277,7 @@ mod tests {
         };
         for taken in [false, true] {
             let mut world = World::new();
-            let bound = pod(0, Some("n"));
+            let bound = one_core_pod(0, Some("n"));
             let claim = Claim {
                 name: "old".to_owned(),
                 provider_id: "p".to_owned(),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
 
-use crate::fixture::{Cluster, bind, pod, port, resources, spread, term};
+use crate::fixture::{Cluster, bind, port, resources, spread, term, web_pod};
 use kerf_check::filter::feasible;
 use kerf_model::intern::sym;
 use kerf_model::pod::{Pod, PodShape, PodVolume};
@@ -46,7 +46,7 @@ fn each_filter_has_its_text() {
             "node(s) didn't match Pod's node affinity/selector",
         ),
         (
-            |c| bind(c.node_mut(0), pod("holder", |s| s.host_ports = vec![port(80)])),
+            |c| bind(c.node_mut(0), web_pod("holder", |s| s.host_ports = vec![port(80)])),
             |s| s.host_ports = vec![port(80)],
             "node(s) didn't have free ports for the requested pod ports",
         ),
@@ -57,7 +57,7 @@ fn each_filter_has_its_text() {
             "Too many pods; Insufficient cpu; Insufficient memory",
         ),
         (
-            |c| bind(c.node_mut(0), pod("other", |_| {})),
+            |c| bind(c.node_mut(0), web_pod("other", |_| {})),
             |s| s.spread = vec![spread(sym::ZONE, 1)],
             "node(s) didn't match pod topology spread constraints",
         ),
@@ -72,7 +72,7 @@ fn each_filter_has_its_text() {
             "node(s) didn't match pod affinity rules",
         ),
         (
-            |c| bind(c.node_mut(0), pod("other", |_| {})),
+            |c| bind(c.node_mut(0), web_pod("other", |_| {})),
             |s| s.anti_affinity = vec![term(sym::ZONE, "web")],
             "node(s) didn't match pod anti-affinity rules",
         ),
@@ -80,7 +80,7 @@ fn each_filter_has_its_text() {
             |c| {
                 bind(
                     c.node_mut(0),
-                    pod("other", |s| s.anti_affinity = vec![term(sym::ZONE, "web")]),
+                    web_pod("other", |s| s.anti_affinity = vec![term(sym::ZONE, "web")]),
                 );
             },
             |_| {},
@@ -90,7 +90,7 @@ fn each_filter_has_its_text() {
     for (change, shape, expected) in table {
         let mut cluster = Cluster::new();
         change(&mut cluster);
-        assert_eq!(texts(&cluster, &pod("new", shape)), expected);
+        assert_eq!(texts(&cluster, &web_pod("new", shape)), expected);
     }
 }
 
@@ -103,7 +103,7 @@ fn volumes_are_filtered_by_place_and_number() {
         driver: Some("disk".into()),
         topology,
     };
-    let mut new = pod("new", |_| {});
+    let mut new = web_pod("new", |_| {});
     new.volumes = vec![volume(
         "default/x",
         vec![Requirements::from_all([elsewhere], &cluster.snapshot.interner)],
@@ -117,8 +117,8 @@ fn volumes_are_filtered_by_place_and_number() {
 #[test]
 fn the_first_pod_of_a_group_that_attracts_itself_may_go_anywhere() {
     let mut cluster = Cluster::new();
-    let new = pod("new", |shape| shape.affinity = vec![term(sym::HOSTNAME, "web")]);
+    let new = web_pod("new", |shape| shape.affinity = vec![term(sym::HOSTNAME, "web")]);
     assert_eq!(texts(&cluster, &new), "");
-    bind(cluster.node_mut(1), pod("first", |_| {}));
+    bind(cluster.node_mut(1), web_pod("first", |_| {}));
     assert_eq!(texts(&cluster, &new), "node(s) didn't match pod affinity rules");
 }

@@ -227,7 +227,7 @@ pub(crate) fn bind(node: &mut Node, mut pod: Pod) {
 }
 
 /// A pod of one core and one GiB, labelled `app: web`.
-pub(crate) fn pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
+pub(crate) fn web_pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
     let mut shape = PodShape {
         requests: resources(1000, 1, 1),
         ..PodShape::default()
@@ -245,10 +245,10 @@ pub(crate) fn pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
 
 /// So many pods of one shape, named `web-1` and following.
 pub(crate) fn replicas(count: usize, change: impl Fn(&mut PodShape)) -> Vec<Arc<Pod>> {
-    let shape = pod("x", change).shape;
+    let shape = web_pod("x", change).shape;
     let one = |at: usize| Pod {
         shape: Arc::clone(&shape),
-        ..pod(&format!("web-{at}"), |_| {})
+        ..web_pod(&format!("web-{at}"), |_| {})
     };
     (1..=count).map(|at| Arc::new(one(at))).collect()
 }

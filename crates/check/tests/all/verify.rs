@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
 
-use crate::fixture::{Cluster, app, bind, pod, port, replicas, resources, spread, term};
+use crate::fixture::{Cluster, app, bind, port, replicas, resources, spread, term, web_pod};
 use kerf_check::{CheckOptions, Rule, verify};
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Plan, Unschedulable};
@@ -60,7 +60,7 @@ fn every_pod_is_accounted_for_once() {
     assert_bad(&cluster, &pods, &twice, "more than once");
     let faulty = Arc::new(Pod {
         faults: vec![PodFault::OptedOut],
-        ..pod("odd", |_| {})
+        ..web_pod("odd", |_| {})
     });
     let placed = cluster.on_existing("old-a", &[Arc::clone(&faulty)]);
     assert_bad(&cluster, &[Arc::clone(&faulty)], &placed, "validation refuses it");
@@ -85,7 +85,7 @@ fn existing_nodes_must_be_there_and_take_the_pod() {
         &cluster.on_existing("old-a", &four),
         "4000 cpu wanted in all, 3900 available",
     );
-    let picky = [Arc::new(pod("picky", |shape| {
+    let picky = [Arc::new(web_pod("picky", |shape| {
         shape.required_terms = vec![
             vec![Requirement::is(sym::ARCH, sym::SPOT)],
             vec![Requirement::is(sym::ZONE, cluster.zones[1])],
@@ -122,9 +122,9 @@ fn ports_and_volumes_of_existing_nodes_are_kept_apart() {
     let mut cluster = Cluster::new();
     bind(
         cluster.node_mut(0),
-        pod("holder", |shape| shape.host_ports = vec![port(80)]),
+        web_pod("holder", |shape| shape.host_ports = vec![port(80)]),
     );
-    let wants = [Arc::new(pod("wants", |shape| shape.host_ports = vec![port(80)]))];
+    let wants = [Arc::new(web_pod("wants", |shape| shape.host_ports = vec![port(80)]))];
     assert_bad(
         &cluster,
         &wants,
@@ -141,7 +141,7 @@ fn ports_and_volumes_of_existing_nodes_are_kept_apart() {
         };
         Arc::new(Pod {
             volumes: vec![volume],
-            ..pod(name, |_| {})
+            ..web_pod(name, |_| {})
         })
     };
     let same = [with_volume("one", "default/x"), with_volume("two", "default/x")];
@@ -373,11 +373,11 @@ fn spread_must_be_reachable_in_some_order() {
 #[test]
 fn spread_counts_what_runs_already() {
     let mut cluster = Cluster::new();
-    bind(cluster.node_mut(0), pod("old", |_| {}));
+    bind(cluster.node_mut(0), web_pod("old", |_| {}));
     let pods = replicas(1, |shape| shape.spread = vec![spread(sym::ZONE, 1)]);
     assert_bad(&cluster, &pods, &cluster.on_existing("old-a", &pods), "topology spread");
     assert_good(&cluster, &pods, &cluster.on_existing("old-b", &pods));
-    let mut leaving = pod("old", |_| {});
+    let mut leaving = web_pod("old", |_| {});
     leaving.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
     cluster.node_mut(0).pods.clear();
     bind(cluster.node_mut(0), leaving);
@@ -399,7 +399,7 @@ fn affinity_needs_company_or_a_first_pod() {
         &cluster.on_existing("old-a", &lonely),
         "pod affinity",
     );
-    let mut db = pod("db", |_| {});
+    let mut db = web_pod("db", |_| {});
     db.labels = Arc::new([("app", "db")].into_iter().collect());
     bind(cluster.node_mut(0), db);
     assert_good(&cluster, &lonely, &cluster.on_existing("old-a", &lonely));
@@ -426,11 +426,11 @@ fn affinity_needs_company_or_a_first_pod() {
 #[test]
 fn affinity_holds_whatever_zone_a_launch_ends_in() {
     let mut cluster = Cluster::new();
-    let mut db = pod("db", |_| {});
+    let mut db = web_pod("db", |_| {});
     db.labels = Arc::new([("app", "db")].into_iter().collect());
     let pods = [
         Arc::new(db),
-        Arc::new(pod("near-db", |shape| shape.affinity = vec![term(sym::ZONE, "db")])),
+        Arc::new(web_pod("near-db", |shape| shape.affinity = vec![term(sym::ZONE, "db")])),
     ];
     let beside = |zone| Plan {
         launches: vec![cluster.launch(zone, &pods[..1])],
@@ -451,7 +451,7 @@ fn affinity_holds_whatever_zone_a_launch_ends_in() {
     let together = cluster.launching(vec![cluster.launch(None, &group)]);
     assert_good(&cluster, &group, &together);
     // With one of the group elsewhere none can be the first.
-    bind(cluster.node_mut(0), pod("web-0", |_| {}));
+    bind(cluster.node_mut(0), web_pod("web-0", |_| {}));
     assert_bad(&cluster, &group, &together, "pod affinity");
 }
 
@@ -484,7 +484,7 @@ fn anti_affinity_holds_in_both_directions_and_for_every_outcome() {
         &pods[..1],
         &cluster.launching(vec![cluster.launch(None, &pods[..1])]),
     );
-    let mut guard = pod("guard", |shape| shape.anti_affinity = vec![term(sym::HOSTNAME, "web")]);
+    let mut guard = web_pod("guard", |shape| shape.anti_affinity = vec![term(sym::HOSTNAME, "web")]);
     guard.labels = Arc::default();
     guard.deletion = Some(jiff::Timestamp::UNIX_EPOCH);
     bind(cluster.node_mut(0), guard);

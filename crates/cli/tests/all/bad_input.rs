@@ -1,7 +1,8 @@
 //! What bad input gets: a typed reason on exactly the object at fault, and everything else is scheduled.
 
 use crate::kerf::{Outcome, kerf, kerf_with_env, kerf_with_input};
-use crate::manifest::{self, NOW, amd64, class, list, pod, with};
+use crate::manifest::{self, NOW, amd64, class, list, with};
+use kerf_testkit::objects::pod;
 use serde_json::{Value, json};
 
 /// A pool and its class.

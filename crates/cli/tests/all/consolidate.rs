@@ -2,6 +2,7 @@
 
 use crate::kerf::{Outcome, kerf, kerf_with_input};
 use crate::manifest::{self, NOW, class, class_ref, list};
+use kerf_testkit::objects;
 use serde_json::{Value, json};
 
 pub(crate) fn run(args: &[&str], items: &[Value]) -> Outcome {
@@ -51,12 +52,14 @@ pub(crate) fn node(name: &str, kind: &str, cpu: u32) -> Vec<Value> {
     ]
 }
 
-pub(crate) fn pod(name: &str, node: &str, cpu: &str, annotations: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations,
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]},
-        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
-        "status": {"phase": "Running", "startTime": "2026-01-04T08:00:00Z"}})
+/// A pod of a ReplicaSet that has run on the node for an hour.
+pub(crate) fn running_replica(name: &str, node: &str, cpu: &str, annotations: &Value) -> Value {
+    let mut pod = objects::running(objects::pod(name, cpu), node);
+    pod["metadata"]["annotations"] = annotations.clone();
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]);
+    pod["status"]["startTime"] = json!("2026-01-04T08:00:00Z");
+    pod
 }
 
 /// An empty node, two nodes that one of could hold all pods of, and one that is held by a pod.
@@ -65,9 +68,14 @@ fn cluster() -> Vec<Value> {
     for name in ["empty", "one", "two", "held"] {
         items.extend(node(name, "m5.2xlarge", 8));
     }
-    items.push(pod("p1", "one", "1", &json!({})));
-    items.push(pod("p2", "two", "1", &json!({})));
-    items.push(pod("p3", "held", "7", &json!({"karpenter.sh/do-not-disrupt": "true"})));
+    items.push(running_replica("p1", "one", "1", &json!({})));
+    items.push(running_replica("p2", "two", "1", &json!({})));
+    items.push(running_replica(
+        "p3",
+        "held",
+        "7",
+        &json!({"karpenter.sh/do-not-disrupt": "true"}),
+    ));
     items
 }
 
@@ -154,7 +162,7 @@ fn the_table_tells_it_to_people() {
 fn where_nothing_can_go_the_exit_code_says_so() {
     let mut items = pool(&json!({"consolidateAfter": "Never"}));
     items.extend(node("one", "m5.large", 2));
-    items.push(pod("p", "one", "1500m", &json!({})));
+    items.push(running_replica("p", "one", "1500m", &json!({})));
     let (code, report) = document(&["simulate", "--consolidate"], &items);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report["moves"], json!([]));
@@ -226,9 +234,9 @@ fn everything_in_the_way_of_a_node_is_told() {
     let conditions = one[1]["status"]["conditions"].as_array_mut().expect("conditions");
     conditions.retain(|condition| condition["type"] != "Consolidatable");
     items.extend(one);
-    items.push(pod("a", "one", "1", &json!({PROTECTED: "true"})));
-    items.push(pod("b", "one", "1", &json!({PROTECTED: "48h"})));
-    let mut covered = pod("c", "one", "1", &json!({}));
+    items.push(running_replica("a", "one", "1", &json!({PROTECTED: "true"})));
+    items.push(running_replica("b", "one", "1", &json!({PROTECTED: "48h"})));
+    let mut covered = running_replica("c", "one", "1", &json!({}));
     covered["metadata"]["labels"] = json!({"app": "db"});
     items.extend([covered, pdb("first"), pdb("second")]);
     let (code, explanation) = document(&["explain", "node/one"], &items);
@@ -262,14 +270,14 @@ fn with_unread(object: Value) -> Vec<Value> {
     let mut items = open_pool();
     items.extend(node("one", "m5.large", 2));
     items.extend(node("two", "m5.2xlarge", 8));
-    items.push(pod("p", "one", "1", &json!({})));
-    items.push(pod("big", "two", "5", &json!({})));
+    items.push(running_replica("p", "one", "1", &json!({})));
+    items.push(running_replica("big", "two", "5", &json!({})));
     items.push(object);
     items
 }
 
 fn broken_pod(change: impl FnOnce(&mut Value)) -> Value {
-    let mut broken = pod("broken", "one", "1e999999999999", &json!({PROTECTED: "true"}));
+    let mut broken = running_replica("broken", "one", "1e999999999999", &json!({PROTECTED: "true"}));
     change(&mut broken);
     broken
 }
@@ -359,8 +367,8 @@ fn an_annotation_that_protects_nothing_is_pointed_out() {
     let mut items = open_pool();
     items.extend(node("one", "m5.large", 2));
     items.extend(node("two", "m5.2xlarge", 8));
-    items.push(pod("p", "one", "1", &json!({PROTECTED: "yes"})));
-    items.push(pod("big", "two", "5", &json!({PROTECTED: "-1h"})));
+    items.push(running_replica("p", "one", "1", &json!({PROTECTED: "yes"})));
+    items.push(running_replica("big", "two", "5", &json!({PROTECTED: "-1h"})));
     let note = |pod: &str, text: &str| {
         format!(
             "note: Pod default/{pod}: {PROTECTED}: \"{text}\" is neither true nor a positive duration and does not protect the pod\n"

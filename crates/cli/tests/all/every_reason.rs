@@ -1,6 +1,6 @@
 //! `kerf explain node/NAME` answers for every reason that might take the node: drift, age, repair and consolidation.
 
-use crate::consolidate::{codes, document, node, pod, pool, run};
+use crate::consolidate::{codes, document, node, pool, run, running_replica};
 use serde_json::{Value, json};
 
 const DAY: &str = "2026-01-04T08:00:00Z";
@@ -13,7 +13,7 @@ fn drifted(budgets: &Value) -> Vec<Value> {
     let conditions = one[1]["status"]["conditions"].as_array_mut().expect("conditions");
     conditions.push(drifted);
     items.extend(one);
-    items.push(pod("p", "one", "1", &json!({})));
+    items.push(running_replica("p", "one", "1", &json!({})));
     items
 }
 

@@ -1,7 +1,7 @@
 //! `kerf explain` as a user meets it.
 
 use crate::kerf::{Outcome, kerf, kerf_with_input};
-use crate::manifest::NOW;
+use crate::manifest::{NOW, pod_yaml};
 use serde_json::Value;
 
 fn explain(subject: &str, manifests: &str, extra: &[&str]) -> Outcome {
@@ -44,19 +44,6 @@ spec:
     )
 }
 
-fn pod(name: &str, cpu: &str, spec: &str) -> String {
-    format!(
-        "apiVersion: v1
-kind: Pod
-metadata: {{name: {name}}}
-spec:
-  {spec}
-  containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]
----
-"
-    )
-}
-
 const NODE: &str = "apiVersion: v1
 kind: Node
 metadata: {name: n1, labels: {topology.kubernetes.io/zone: us-east-1a, node.kubernetes.io/instance-type: m5.large}}
@@ -81,7 +68,7 @@ status: {phase: Running}
 
 #[test]
 fn a_pod_without_a_place_hears_it_from_every_pool_and_node() {
-    let (code, document) = document("pod/big", &(world() + &pod("big", "9", "")));
+    let (code, document) = document("pod/big", &(world() + &pod_yaml("big", "9", "")));
     assert_eq!(code, 1);
     assert_eq!(document["verdict"], "Unschedulable");
     assert_eq!(document["considered"], serde_json::json!({"nodes": 1, "nodePools": 2}));
@@ -115,7 +102,7 @@ fn a_pod_without_a_place_hears_it_from_every_pool_and_node() {
 
 #[test]
 fn the_text_says_it_to_people() {
-    let outcome = explain("pod/big", &(world() + &pod("big", "9", "")), &[]);
+    let outcome = explain("pod/big", &(world() + &pod_yaml("big", "9", "")), &[]);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (1, ""));
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert_eq!(
@@ -145,7 +132,7 @@ fn machines_that_say_the_same_stand_together() {
     let nodes: String = (1..8)
         .map(|n| NODE.replace("name: n1", &format!("name: node-{n}")))
         .collect();
-    let outcome = explain("pod/big", &format!("{nodes}{}", pod("big", "9", "")), &[]);
+    let outcome = explain("pod/big", &format!("{nodes}{}", pod_yaml("big", "9", "")), &[]);
     assert!(
         outcome
             .stdout
@@ -159,7 +146,9 @@ fn machines_that_say_the_same_stand_together() {
 fn a_pod_that_gets_a_new_node_hears_which_and_for_how_much() {
     let (code, document) = document(
         "pod/mid",
-        &(world() + &pod("mid", "1", "") + &pod("other", "500m", "nodeSelector: {karpenter.sh/nodepool: default}")),
+        &(world()
+            + &pod_yaml("mid", "1", "")
+            + &pod_yaml("other", "500m", "nodeSelector: {karpenter.sh/nodepool: default}")),
     );
     assert_eq!((code, &document["verdict"]), (0, &"NewNode".into()));
     assert_eq!(document["message"], "would get a new node of NodePool default");
@@ -183,7 +172,7 @@ fn a_pod_that_gets_a_new_node_hears_which_and_for_how_much() {
         .collect();
     assert_eq!(pools, ["red"]);
 
-    let text = explain("pod/mid", &(world() + &pod("mid", "1", "")), &[]).stdout;
+    let text = explain("pod/mid", &(world() + &pod_yaml("mid", "1", "")), &[]).stdout;
     assert!(
         text.starts_with(
             "Pod default/mid would get a new node of NodePool default.\n\n  cheapest        m5.large, us-east-1"
@@ -195,7 +184,7 @@ fn a_pod_that_gets_a_new_node_hears_which_and_for_how_much() {
 
 #[test]
 fn a_pod_that_fits_on_a_node_hears_which() {
-    let (code, document) = document("pod/small", &(world() + &pod("small", "100m", "")));
+    let (code, document) = document("pod/small", &(world() + &pod_yaml("small", "100m", "")));
     assert_eq!((code, &document["verdict"]), (0, &"ExistingNode".into()));
     assert_eq!(document["message"], "would be placed on node n1, which has room for it");
     assert_eq!(document["node"]["name"], "n1");
@@ -206,14 +195,14 @@ fn a_pod_that_fits_on_a_node_hears_which() {
 #[test]
 fn pods_that_need_no_place_are_told_so() {
     let owned = |kind: &str, version: &str| {
-        pod("p", "1", "").replace(
+        pod_yaml("p", "1", "").replace(
             "metadata: {name: p}",
             &format!(
                 "metadata: {{name: p, ownerReferences: [{{apiVersion: {version}, kind: {kind}, name: o, uid: u}}]}}"
             ),
         )
     };
-    let ended = pod("p", "1", "").replace("---", "status: {phase: Succeeded}\n---");
+    let ended = pod_yaml("p", "1", "").replace("---", "status: {phase: Succeeded}\n---");
     let cases = [
         (
             world().replace("name: busy", "name: p"),
@@ -223,7 +212,7 @@ fn pods_that_need_no_place_are_told_so() {
         ),
         (world() + &ended, 0, "Finished", "has ended: its phase is Succeeded"),
         (
-            world() + &pod("p", "1", "schedulingGates: [{name: later}]"),
+            world() + &pod_yaml("p", "1", "schedulingGates: [{name: later}]"),
             1,
             "Gated",
             "scheduling gates",
@@ -237,7 +226,7 @@ fn pods_that_need_no_place_are_told_so() {
         (world() + &owned("Node", "v1"), 1, "NotConsidered", "is a static pod"),
         (
             world()
-                + &pod(
+                + &pod_yaml(
                     "p",
                     "1",
                     "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}",
@@ -257,7 +246,7 @@ fn pods_that_need_no_place_are_told_so() {
 
 #[test]
 fn a_cluster_without_pools_and_nodes_has_nothing_to_choose_from() {
-    let outcome = explain("pod/p", &pod("p", "1", ""), &[]);
+    let outcome = explain("pod/p", &pod_yaml("p", "1", ""), &[]);
     assert_eq!(outcome.code, 1);
     assert!(
         outcome
@@ -270,7 +259,7 @@ fn a_cluster_without_pools_and_nodes_has_nothing_to_choose_from() {
 
 #[test]
 fn exit_codes_tell_missing_objects_from_bad_questions() {
-    let manifests = world() + &pod("p", "1", "");
+    let manifests = world() + &pod_yaml("p", "1", "");
     let elsewhere = explain("pod/p", &manifests, &["-n", "shop"]);
     assert_eq!(elsewhere.code, 3);
     assert_eq!(
@@ -289,7 +278,7 @@ fn exit_codes_tell_missing_objects_from_bad_questions() {
         assert_eq!(outcome.code, 2, "{subject}");
         assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
-    let bad = explain("pod/p", &pod("p", "1x", ""), &[]);
+    let bad = explain("pod/p", &pod_yaml("p", "1x", ""), &[]);
     assert_eq!(bad.code, 2, "{}", bad.stdout);
     assert!(
         bad.stderr.contains("Pod default/p") && bad.stderr.contains("nothing to explain until it is corrected"),
@@ -304,7 +293,7 @@ fn exit_codes_tell_missing_objects_from_bad_questions() {
 /// Errors about other objects are printed, and do not prevent the answer.
 #[test]
 fn other_objects_faults_do_not_keep_the_answer_back() {
-    let manifests = world() + &pod("bad", "1x", "") + &pod("small", "100m", "");
+    let manifests = world() + &pod_yaml("bad", "1x", "") + &pod_yaml("small", "100m", "");
     let outcome = explain("pod/small", &manifests, &[]);
     assert_eq!(outcome.code, 0);
     assert!(outcome.stderr.contains("Pod default/bad"), "{}", outcome.stderr);

@@ -1,7 +1,8 @@
 //! Which files of a folder are read.
 
 use crate::kerf::{Outcome, kerf};
-use crate::manifest::{NOW, amd64, class, list, pod, pool};
+use crate::manifest::{NOW, amd64, class, list, pool};
+use kerf_testkit::objects::pod;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -2,10 +2,11 @@
 
 use crate::kerf::{kerf, kerf_with_input, root};
 use crate::live::Up;
-use crate::manifest::{NOW, class, list, pod, pool};
+use crate::manifest::{NOW, class, list, pool};
 use kerf_kwok::{builtin_catalogue, ec2_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
+use kerf_testkit::objects::pod;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Command, Stdio};

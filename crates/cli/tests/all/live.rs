@@ -2,6 +2,7 @@
 
 use crate::kerf::{Outcome, kerf, kerf_with_input};
 use crate::manifest::{self, amd64, class_ref};
+use kerf_testkit::objects;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
 use kube::core::params::{DeleteParams, ListParams, PostParams};
@@ -113,18 +114,18 @@ impl Drop for Up {
     }
 }
 
-fn pod(name: &str, cpu: &str) -> (&'static str, Value) {
-    ("/api/v1/namespaces/default/pods", manifest::pod(name, cpu))
+fn posted_pod(name: &str, cpu: &str) -> (&'static str, Value) {
+    ("/api/v1/namespaces/default/pods", objects::pod(name, cpu))
 }
 
-fn class() -> (&'static str, Value) {
+fn posted_class() -> (&'static str, Value) {
     (
         "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",
         manifest::class("default"),
     )
 }
 
-fn pool(limits: &Value) -> (&'static str, Value) {
+fn posted_pool(limits: &Value) -> (&'static str, Value) {
     let pool = manifest::pool("default", &amd64(), json!({"limits": limits}));
     ("/apis/karpenter.sh/v1/nodepools", pool)
 }
@@ -137,11 +138,11 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
         "spec": {"nodeClassRef": class_ref("default"), "resources": {"requests": {"cpu": "3", "pods": "1"}},
             "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]}});
     let created = up.create(&[
-        class(),
-        pool(&json!({"cpu": "4"})),
+        posted_class(),
+        posted_pool(&json!({"cpu": "4"})),
         ("/apis/karpenter.sh/v1/nodeclaims", claim),
-        pod("served", "3"),
-        pod("waiting", "3"),
+        posted_pod("served", "3"),
+        posted_pod("waiting", "3"),
     ]);
     let told = |name: &str, code: i32| -> (Value, String) {
         let outcome = up.explain(&[name, "-o", "json"]);
@@ -180,7 +181,12 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
 #[test]
 fn a_cluster_is_asked_as_files_are() {
     let up = Up::start("explain");
-    up.create(&[class(), pool(&json!({})), pod("web-0", "1"), pod("huge", "9000")]);
+    up.create(&[
+        posted_class(),
+        posted_pool(&json!({})),
+        posted_pod("web-0", "1"),
+        posted_pod("huge", "9000"),
+    ]);
     let told = |name: &str, code: i32| -> Value {
         let outcome = up.explain(&[name, "-o", "json"]);
         assert_eq!(outcome.code, code, "{name}: {}\n{}", outcome.stdout, outcome.stderr);
@@ -327,7 +333,7 @@ fn a_standby_answers_probes_and_exposes_metrics() {
         let line = format!("leader_election_master_status{{name=\"karpenter-leader-election\"}} {value}\n");
         get(port, "/metrics").is_some_and(|answer| answer.starts_with("HTTP/1.1 200") && answer.contains(&line))
     };
-    up.create(&[class(), pool(&json!({}))]);
+    up.create(&[posted_class(), posted_pool(&json!({}))]);
     let (mut leader, metrics, _) = start();
     let first = until("the first leads", &|| leads(metrics, "1"));
     // The series that upstream's suites read.
@@ -353,11 +359,11 @@ fn a_standby_answers_probes_and_exposes_metrics() {
 #[test]
 fn the_limits_of_a_pool_count_whole_machines() {
     let up = Up::start_with("limits", &[]);
-    let mut pool = pool(&json!({"cpu": "8"}));
+    let mut pool = posted_pool(&json!({"cpu": "8"}));
     pool.1["spec"]["template"]["spec"]["requirements"] =
         json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
-    let pods = ["a", "b", "c", "d"].map(|name| pod(name, "2"));
-    up.create(&[class(), pool]);
+    let pods = ["a", "b", "c", "d"].map(|name| posted_pod(name, "2"));
+    up.create(&[posted_class(), pool]);
     up.create(&pods);
     let capacity = |claim: &Value| claim["status"]["capacity"]["cpu"].clone();
     let end = Instant::now() + Duration::from_secs(60);
@@ -452,9 +458,13 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
     };
     assert!(metrics.contains("karpenter_"), "{metrics}");
     // A pod with a volume claim that does not exist is ignored, which is logged at DEBUG.
-    let mut ignored = manifest::pod("ignored", "1");
+    let mut ignored = objects::pod("ignored", "1");
     ignored["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]);
-    up.create(&[class(), pool(&json!({})), ("/api/v1/namespaces/default/pods", ignored)]);
+    up.create(&[
+        posted_class(),
+        posted_pool(&json!({})),
+        ("/api/v1/namespaces/default/pods", ignored),
+    ]);
     let end = Instant::now() + Duration::from_secs(120);
     loop {
         let written = std::fs::read_to_string(&log).unwrap_or_default();

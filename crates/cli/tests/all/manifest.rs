@@ -31,10 +31,18 @@ pub(crate) fn amd64() -> Value {
     json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])
 }
 
-/// A pod of one container.
-pub(crate) fn pod(name: &str, cpu: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}})
+/// A pod as a YAML document; `spec` is a line of its spec.
+pub(crate) fn pod_yaml(name: &str, cpu: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  {spec}
+  containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]
+---
+"
+    )
 }
 
 /// `object` with another value at `path`, whose parts are separated by slashes.

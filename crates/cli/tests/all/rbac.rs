@@ -3,6 +3,7 @@
 use crate::kerf::kerf;
 use crate::live::Up;
 use crate::manifest::{self, amd64};
+use kerf_testkit::objects;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -140,7 +141,7 @@ fn the_roles_allow_everything_that_the_controller_asks_for() {
             manifest::class("default"),
         ),
         ("/apis/karpenter.sh/v1/nodepools", pool),
-        ("/api/v1/namespaces/default/pods", manifest::pod("web", "1")),
+        ("/api/v1/namespaces/default/pods", objects::pod("web", "1")),
     ]);
     wait_until("the pod is not bound", || {
         up.list("/api/v1/pods")

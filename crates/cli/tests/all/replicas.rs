@@ -2,6 +2,7 @@
 
 use crate::live::{Up, free_port, get};
 use crate::manifest;
+use kerf_testkit::objects;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
@@ -93,7 +94,7 @@ fn lose_the_leader(name: &str, signal: &str) {
     let second = Replica::start(&up, &[]);
     until("the second stands by", || second.says("0"));
     let pods: Vec<(&str, Value)> = (0..PODS_ALL)
-        .map(|number| (PODS, manifest::pod(&format!("web-{number}"), "1")))
+        .map(|number| (PODS, objects::pod(&format!("web-{number}"), "1")))
         .collect();
     up.create(&pods);
     let mut before = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! `kerf simulate` as a user meets it: examples, bad input, exit codes, formats.
 
 use crate::kerf::{Outcome, kerf, kerf_with_input, root};
-use crate::manifest::NOW;
+use crate::manifest::{NOW, pod_yaml};
 use serde_json::Value;
 use std::fs;
 
@@ -40,12 +40,6 @@ spec:
         - {key: kubernetes.io/arch, operator: In, values: [amd64]}
 ---
 ";
-
-fn pod(name: &str, cpu: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n    - {{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}\n---\n"
-    )
-}
 
 #[test]
 fn every_example_finds_a_place_for_every_pod() {
@@ -117,7 +111,7 @@ fn capacity_buffers_get_room() {
 
 #[test]
 fn the_cost_of_each_constraint_is_printed() {
-    let manifests = format!("{POOL}{}", pod("a", "1"));
+    let manifests = format!("{POOL}{}", pod_yaml("a", "1", ""));
     let document = report(&simulate(&manifests, &["--explain-cost", "--catalogue", "kwok"]));
     let cost = document["totals"]["pricePerHour"].as_f64().expect("a price");
     let costs = document["constraintCosts"].as_array().expect("a list");
@@ -218,7 +212,10 @@ fn the_same_input_gives_the_same_bytes_at_any_thread_count() {
 
 #[test]
 fn totals_add_up() {
-    let outcome = simulate(&format!("{POOL}{}{}", pod("a", "1"), pod("b", "100000")), &[]);
+    let outcome = simulate(
+        &format!("{POOL}{}{}", pod_yaml("a", "1", ""), pod_yaml("b", "100000", "")),
+        &[],
+    );
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     let report = report(&outcome);
     let totals = &report["totals"];
@@ -252,7 +249,7 @@ fn daemons_with_resource_claims_count_for_nothing() {
         ("", "1700m"),
         ("resourceClaims: [{name: gpu, resourceClaimName: gpu}]", "1"),
     ] {
-        let outcome = simulate(&format!("{POOL}{}{}", daemon(claims), pod("a", "1")), &[]);
+        let outcome = simulate(&format!("{POOL}{}{}", daemon(claims), pod_yaml("a", "1", "")), &[]);
         assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
         assert_eq!(report(&outcome)["nodes"][0]["requests"]["cpu"], requested, "{claims}");
     }
@@ -277,17 +274,17 @@ fn lists_and_json_are_read_as_well() {
 /// Bad input and what its message must name.
 #[test]
 fn bad_input_is_named_with_document_object_field_and_remedy() {
-    let good = pod("good", "1");
+    let good = pod_yaml("good", "1", "");
     let table: &[(&str, String, &[&str])] = &[
         ("malformed YAML", "a: [1\n---\n".to_owned(), &["document 1", "not valid YAML", "line"]),
         ("unknown kind", "apiVersion: v1\nkind: Podd\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "unknown kind Podd", "did you mean Pod?"]),
         ("wrong version", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: x}\n---\n".to_owned(), &["NodePool x", "apiVersion", "karpenter.sh/v1"]),
         ("no kind", "apiVersion: v1\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "kind"]),
         ("no name", "apiVersion: v1\nkind: Pod\nspec: {}\n---\n".to_owned(), &["document 1", "metadata.name"]),
-        ("impossible quantity", pod("bad", "1x"), &["Pod default/bad", "document 1", "1x"]),
-        ("negative number", pod("bad", "-1"), &["Pod default/bad", "requests", "greater than or equal to 0"]),
+        ("impossible quantity", pod_yaml("bad", "1x", ""), &["Pod default/bad", "document 1", "1x"]),
+        ("negative number", pod_yaml("bad", "-1", ""), &["Pod default/bad", "requests", "greater than or equal to 0"]),
         ("negative replicas", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: -3\n  selector: {matchLabels: {a: b}}\n  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}\n---\n".to_owned(), &["Deployment default/d", "spec.replicas"]),
-        ("duplicate", format!("{}{}", pod("twin", "1"), pod("twin", "1")), &["document 2", "Pod default/twin", "appears twice", "document 1"]),
+        ("duplicate", format!("{}{}", pod_yaml("twin", "1", ""), pod_yaml("twin", "1", "")), &["document 2", "Pod default/twin", "appears twice", "document 1"]),
         ("pool without class", POOL.replace("name: default}\n---\napiVersion: karpenter.sh/v1\n", "name: other}\n---\napiVersion: karpenter.sh/v1\n"), &["NodePool default", "nodeClassRef", "not in the input"]),
         ("claim without class", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], storageClassName: nope, resources: {requests: {storage: 1Gi}}}\n---\n".to_owned(), &["PersistentVolumeClaim default/data", "spec.storageClassName", "nope"]),
         ("huge annotation", format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: fat\n  annotations: {{a: \"{}\"}}\nspec: {{containers: [{{name: c, image: i}}]}}\n---\n", "x".repeat(10 << 20)), &["Pod default/fat", "annotations"]),
@@ -364,7 +361,10 @@ fn instance_type_files_with_bad_prices_are_refused() {
         ("\"Price\":1e12,", false),
     ] {
         fs::write(&file, types(price)).expect("a temporary file");
-        let outcome = simulate(&format!("{POOL}{}", pod("a", "1")), &["--instance-types", &path]);
+        let outcome = simulate(
+            &format!("{POOL}{}", pod_yaml("a", "1", "")),
+            &["--instance-types", &path],
+        );
         if ok {
             assert_eq!(outcome.code, 0, "{price}: {}", outcome.stderr);
         } else {
@@ -398,7 +398,7 @@ fn bad_usage_is_exit_code_two() {
 fn tables_name_nodes_and_reasons() {
     let outcome = kerf_with_input(
         &["simulate", "-f", "-", "--verify", NOW[0], NOW[1]],
-        format!("{POOL}{}{}", pod("a", "1"), pod("b", "100000")).as_bytes(),
+        format!("{POOL}{}{}", pod_yaml("a", "1", ""), pod_yaml("b", "100000", "")).as_bytes(),
     );
     for part in [
         "NODE",
@@ -421,7 +421,7 @@ fn kinds_of_other_groups_are_skipped_and_old_versions_are_not() {
     let namesakes = object("serving.knative.dev/v1", "Service")
         + &object("autoscaling/v1", "HorizontalPodAutoscaler")
         + &object("batch.volcano.sh/v1alpha1", "Job");
-    let outcome = simulate(&format!("{POOL}{}{namesakes}", pod("a", "1")), &[]);
+    let outcome = simulate(&format!("{POOL}{}{namesakes}", pod_yaml("a", "1", "")), &[]);
     assert_eq!(
         (outcome.code, outcome.stderr.as_str()),
         (
@@ -430,7 +430,7 @@ fn kinds_of_other_groups_are_skipped_and_old_versions_are_not() {
         )
     );
     let old = object("extensions/v1beta1", "Deployment") + &object("karpenter.sh/v1beta1", "NodePool");
-    let outcome = simulate(&format!("{POOL}{}{old}", pod("a", "1")), &[]);
+    let outcome = simulate(&format!("{POOL}{}{old}", pod_yaml("a", "1", "")), &[]);
     assert_eq!(outcome.code, 2);
     for part in [
         "Deployment shop/x: apiVersion: extensions/v1beta1 is not a version of Deployment Kerf reads; write apiVersion: apps/v1\n",

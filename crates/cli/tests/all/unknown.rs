@@ -1,7 +1,8 @@
 //! Fields and kinds that Kerf does not know.
 
 use crate::kerf::{Outcome, kerf_with_input};
-use crate::manifest::{NOW, amd64, class, list, pod, pool, with};
+use crate::manifest::{NOW, amd64, class, list, pool, with};
+use kerf_testkit::objects::pod;
 use serde_json::{Value, json};
 
 fn simulate(bad: &[Value], extra: &[&str]) -> Outcome {

@@ -343,6 +343,7 @@ mod tests {
     use kerf_cloud::{CloudProvider, FakeCloud};
     use kerf_model::instance_type::Catalogue;
     use kerf_model::intern::Interner;
+    use kerf_testkit::objects;
     use serde_json::json;
 
     use super::*;
@@ -462,8 +463,8 @@ mod tests {
     fn a_pod_nobody_can_read_any_more_stays_where_it_was() {
         let cluster = cluster();
         let pod = |name: &str| -> LeanPod {
-            let metadata = serde_json::json!({"name": name, "namespace": "team", "uid": name});
-            serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": {"nodeName": "n"}})).expect("a pod")
+            let pod = objects::running(objects::stored("team", objects::pod(name, "1")), "n");
+            serde_json::from_value(pod).expect("a pod")
         };
         relist(&cluster, vec![pod("a"), pod("b")], &Keys::new());
         relist::<LeanPod>(&cluster, Vec::new(), &[("team".to_owned(), "a".to_owned())].into());
@@ -476,8 +477,7 @@ mod tests {
         let cluster = cluster();
         NodeClaim::apply(&cluster, claim("a", 1, None));
         NodeClaim::apply(&cluster, claim("a", 2, Some("id")));
-        let pod =
-            serde_json::json!({"metadata": {"name": "p", "namespace": "team", "uid": "p"}, "spec": {"nodeName": "n"}});
+        let pod = objects::running(objects::stored("team", objects::pod("p", "1")), "n");
         LeanPod::apply(&cluster, serde_json::from_value(pod).expect("a pod"));
         let everything = cluster.everything();
         assert_eq!(sides(&everything), [(None, Some(2)), (None, None)]);

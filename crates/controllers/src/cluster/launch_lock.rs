@@ -46,18 +46,15 @@ impl Drop for LaunchLock {
 #[cfg(test)]
 mod tests {
     use kerf_cloud::FAKE_NODE_CLASS;
-    use serde_json::{Value, from_value, json};
+    use kerf_testkit::objects;
+    use serde_json::{from_value, json};
 
     use super::*;
     use crate::cluster::Watched;
     use crate::context::Context;
 
     fn waiting(cluster: &Cluster, name: &str) -> Arc<Pod> {
-        let conditions = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
-        let pod: Value = json!({
-            "metadata": {"namespace": "shop", "name": name, "uid": name},
-            "spec": {"containers": []}, "status": {"phase": "Pending", "conditions": conditions},
-        });
+        let pod = objects::unschedulable(objects::stored("shop", objects::pod(name, "1")));
         cluster.notify(Watched::apply(
             cluster,
             from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod"),

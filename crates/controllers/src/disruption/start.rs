@@ -322,6 +322,7 @@ mod tests {
     use kerf_model::price::Price;
     use kerf_state::lean::LeanNode;
     use kerf_state::{Conventions, Mirror, MirrorOptions};
+    use kerf_testkit::objects;
     use serde_json::from_value;
 
     use super::*;
@@ -407,10 +408,7 @@ mod tests {
         let context = Context::answering(&claim("web-1"), |_| {});
         let cluster = &context.cluster;
         cluster.created(from_value(claim("web-1")).expect("a claim"));
-        let pod = json!({
-            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
-            "spec": {"containers": []}, "status": {"phase": "Pending"},
-        });
+        let pod = objects::stored("shop", objects::pod("p", "1"));
         let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
         cluster.notify(Watched::apply(cluster, pod));
         let pod = cluster.pod("shop", "p").expect("it is known");
@@ -463,10 +461,7 @@ mod tests {
         cluster.created(old);
         let node = json!({"metadata": metadata("node-1"), "spec": {}});
         cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
-        let pod = json!({
-            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
-            "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
-        });
+        let pod = objects::running(objects::stored("shop", objects::pod("p", "1")), "node-1");
         let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
         cluster.notify(Watched::apply(cluster, pod));
         let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});

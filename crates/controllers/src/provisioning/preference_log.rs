@@ -78,6 +78,7 @@ impl PreferenceLog {
 mod tests {
     use super::*;
     use kerf_state::lean::LeanPod;
+    use kerf_testkit::objects;
     use serde_json::json;
 
     // DIS-298
@@ -86,7 +87,9 @@ mod tests {
         let notices = PreferenceLog::default();
         let pod = |uid: &str| {
             let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
-            let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid}, "spec": {"topologySpreadConstraints": spread}});
+            let mut pod = objects::stored("ns", objects::pod("p", "1"));
+            pod["metadata"]["uid"] = json!(uid);
+            pod["spec"]["topologySpreadConstraints"] = spread;
             let lean: LeanPod = serde_json::from_value(pod).expect("a pod");
             let interner = Arc::new(kerf_model::intern::Interner::default());
             kerf_state::Converter::new(interner, &kerf_state::Conventions::default())

@@ -249,6 +249,7 @@ impl Reconciler for Provisioner {
 mod tests {
     use kerf_cloud::FAKE_NODE_CLASS;
     use kerf_state::lean::{LeanNode, LeanPod};
+    use kerf_testkit::objects;
     use serde_json::{from_value, json};
 
     use super::*;
@@ -299,10 +300,7 @@ mod tests {
         let cluster = &context.cluster;
         let node = json!({"metadata": metadata("node-1"), "spec": {"providerID": "p://1"}});
         cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
-        let pod = json!({
-            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
-            "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
-        });
+        let pod = objects::running(objects::stored("shop", objects::pod("p", "1")), "node-1");
         cluster.notify(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
         let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
         let pool: NodePool = from_value(pool).expect("a pool");

@@ -288,6 +288,7 @@ mod tests {
     use kerf_sandbox::CapturedLog;
     use kerf_state::lean::{LeanNode, LeanPod};
     use kerf_state::{Conventions, Converter};
+    use kerf_testkit::objects;
     use serde_json::json;
 
     use super::*;
@@ -312,8 +313,8 @@ mod tests {
         let node: LeanNode = serde_json::from_value(node).expect("a node");
         context.cluster.notify(Watched::apply(&context.cluster, node));
         let mut pod = |name: String, node: &str| {
-            let pod = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
-                "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Pending"}});
+            let mut pod = objects::stored("default", objects::pod(&name, "1"));
+            pod["spec"]["nodeName"] = json!(node);
             let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
             let converted = converter.pod(&pod).pod;
             context.cluster.notify(Watched::apply(&context.cluster, pod));
@@ -444,8 +445,7 @@ mod tests {
         let context = Context::without_api();
         let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
         let mut deferred = |name: &str, is_there: bool| {
-            let pod =
-                json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"containers": []}});
+            let pod = objects::stored("default", objects::pod(name, "1"));
             let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
             let converted = Arc::new(converter.pod(&pod).pod);
             if is_there {

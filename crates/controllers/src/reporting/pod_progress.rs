@@ -75,7 +75,7 @@ mod tests {
         Timestamp::from_second(seconds).expect("a time")
     }
 
-    fn pod(phase: Phase) -> Pod {
+    fn pod_in(phase: Phase) -> Pod {
         Pod {
             phase,
             ..Pod::new("default", "web")
@@ -93,28 +93,28 @@ mod tests {
     // OPS-135 OPS-137
     #[test]
     fn a_pod_that_was_pending_reaches_binding_when_it_leaves_pending_and_its_start_when_it_is_ready() {
-        let mut awaited = Awaited::new(&pod(Phase::Pending));
+        let mut awaited = Awaited::new(&pod_in(Phase::Pending));
         assert_eq!(
-            awaited.advance(&pod(Phase::Pending), &measures(None, None)),
+            awaited.advance(&pod_in(Phase::Pending), &measures(None, None)),
             Reached::default()
         );
         // OPS-257: bound, but still Pending.
         assert_eq!(
-            awaited.advance(&pod(Phase::Pending), &measures(Some(3), None)),
+            awaited.advance(&pod_in(Phase::Pending), &measures(Some(3), None)),
             Reached::default()
         );
         assert!(awaited.binding);
-        let running = awaited.advance(&pod(Phase::Running), &measures(Some(3), None));
+        let running = awaited.advance(&pod_in(Phase::Running), &measures(Some(3), None));
         assert_eq!(
             (running.bound, running.ready, running.settled),
             (Some(at(3)), None, false)
         );
-        let ready = awaited.advance(&pod(Phase::Running), &measures(Some(3), Some(8)));
+        let ready = awaited.advance(&pod_in(Phase::Running), &measures(Some(3), Some(8)));
         assert_eq!((ready.bound, ready.ready, ready.settled), (None, Some(at(8)), true));
         assert!(awaited.is_over());
         // It counts once.
         assert_eq!(
-            awaited.advance(&pod(Phase::Running), &measures(Some(3), Some(20))),
+            awaited.advance(&pod_in(Phase::Running), &measures(Some(3), Some(20))),
             Reached::default()
         );
     }
@@ -122,23 +122,23 @@ mod tests {
     // OPS-144
     #[test]
     fn a_pod_that_ends_without_having_been_ready_has_no_start() {
-        let mut awaited = Awaited::new(&pod(Phase::Pending));
-        awaited.advance(&pod(Phase::Pending), &measures(None, None));
-        let ended = awaited.advance(&pod(Phase::Failed), &measures(Some(3), None));
+        let mut awaited = Awaited::new(&pod_in(Phase::Pending));
+        awaited.advance(&pod_in(Phase::Pending), &measures(None, None));
+        let ended = awaited.advance(&pod_in(Phase::Failed), &measures(Some(3), None));
         assert_eq!((ended.ready, ended.settled, ended.bound), (None, true, Some(at(3))));
     }
 
     // OPS-257
     #[test]
     fn a_pod_first_seen_after_it_left_pending_reaches_nothing() {
-        let mut awaited = Awaited::new(&pod(Phase::Running));
+        let mut awaited = Awaited::new(&pod_in(Phase::Running));
         assert_eq!(
-            awaited.advance(&pod(Phase::Running), &measures(Some(3), Some(8))),
+            awaited.advance(&pod_in(Phase::Running), &measures(Some(3), Some(8))),
             Reached::default()
         );
         let other = Pod {
             uid: "another".into(),
-            ..pod(Phase::Pending)
+            ..pod_in(Phase::Pending)
         };
         assert!(awaited.is_over() && awaited.is_of_another(&other));
     }

@@ -266,6 +266,7 @@ impl Reconciler for Evictions {
 #[cfg(test)]
 mod tests {
     use kerf_state::lean::LeanPod;
+    use kerf_testkit::objects;
 
     use super::*;
     use crate::cluster::{Cluster, Watched};
@@ -273,8 +274,7 @@ mod tests {
     #[tokio::test]
     async fn a_pod_that_is_gone_before_the_answer_is_not_remembered() {
         let pod = || {
-            let metadata = json!({"name": "web-0", "namespace": "shop", "uid": "web-0"});
-            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": []}});
+            let pod = objects::running(objects::stored("shop", objects::pod("web-0", "1")), "n");
             serde_json::from_value::<LeanPod>(pod).expect("a pod")
         };
         let gone_first = move |cluster: &Cluster| cluster.notify(Watched::delete(cluster, &pod()));

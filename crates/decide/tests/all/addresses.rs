@@ -21,7 +21,7 @@ fn apart<T: Clone>(shared: &Arc<T>) -> Arc<T> {
     Arc::new(T::clone(shared))
 }
 
-fn pod(pod: &Arc<Pod>) -> Arc<Pod> {
+fn copied_pod(pod: &Arc<Pod>) -> Arc<Pod> {
     Arc::new(Pod {
         uid: text(&pod.uid),
         namespace: text(&pod.namespace),
@@ -34,13 +34,13 @@ fn pod(pod: &Arc<Pod>) -> Arc<Pod> {
     })
 }
 
-fn node(node: &Arc<Node>) -> Arc<Node> {
+fn copied_node(node: &Arc<Node>) -> Arc<Node> {
     let mut copy = Node {
         name: text(&node.name),
         node_name: node.node_name.as_ref().map(text),
         claim_name: node.claim_name.as_ref().map(text),
         provider_id: node.provider_id.as_ref().map(text),
-        pods: node.pods.iter().map(pod).collect(),
+        pods: node.pods.iter().map(copied_pod).collect(),
         ..Node::clone(node)
     };
     copy.lifecycle.claim_uid = node.lifecycle.claim_uid.as_ref().map(text);
@@ -78,10 +78,10 @@ fn deep_copy(snapshot: &Snapshot) -> Snapshot {
     let labels = |(name, labels): &(Arc<str>, Arc<LabelSet>)| (text(name), apart(labels));
     Snapshot {
         interner: Arc::clone(&snapshot.interner),
-        nodes: snapshot.nodes.iter().map(node).collect(),
+        nodes: snapshot.nodes.iter().map(copied_node).collect(),
         pools: snapshot.pools.iter().map(pool).collect(),
-        pending: snapshot.pending.iter().map(pod).collect(),
-        untried: snapshot.untried.iter().map(pod).collect(),
+        pending: snapshot.pending.iter().map(copied_pod).collect(),
+        untried: snapshot.untried.iter().map(copied_pod).collect(),
         daemons: snapshot.daemons.iter().map(daemon).collect(),
         namespaces: snapshot.namespaces.iter().map(labels).collect(),
         well_known: Arc::from(&*snapshot.well_known),

@@ -50,7 +50,7 @@ impl Moves {
     /// The undone move of pods that ask for this much.
     fn undone(&mut self, cpu: &str, at: Timestamp) -> Option<UndoneMove> {
         let (_, in_flight) = self.mirror.decision_state(at);
-        let pod = pod(cpu, None);
+        let pod = mirrored_pod(cpu, None);
         in_flight.undone.into_iter().find(|undone| undone.is_about(&pod))
     }
 
@@ -61,7 +61,7 @@ impl Moves {
 }
 
 /// A pod that asks for CPU and waits, or runs on a node.
-fn pod(cpu: &str, node: Option<&str>) -> Arc<Pod> {
+fn mirrored_pod(cpu: &str, node: Option<&str>) -> Arc<Pod> {
     let mut mirror = mirror();
     let spec = format!("{{containers: [{{name: a, resources: {{requests: {{cpu: {cpu}}}}}}}]}}");
     let lean = node.map_or_else(|| pending("any", &spec), |node| running("any", node, cpu));
@@ -91,7 +91,7 @@ fn an_undone_move_counts_twice_as_long_and_for_what_all_machines_cost_each_time(
         moves.begin(now());
         moves
             .mirror
-            .note_launched(&[pod("300m", None)], price(), now() + minutes(8));
+            .note_launched(&[mirrored_pod("300m", None)], price(), now() + minutes(8));
         moves.expire(1, at);
         assert_eq!(moves.until("300m", at), Some(at + minutes(expected)));
         cost = cost + price().unwrap();
@@ -109,7 +109,7 @@ fn moves_and_machines_at_the_same_time_count_once() {
         moves.begin(now());
     }
     for _ in 0..3 {
-        let pods = [pod("300m", None), pod("300m", None)];
+        let pods = [mirrored_pod("300m", None), mirrored_pod("300m", None)];
         moves.mirror.note_launched(&pods, price(), now() + minutes(8));
     }
     for _ in 0..2 {
@@ -124,16 +124,26 @@ fn a_machine_for_something_else_does_not_count() {
     let at = now() + minutes(9);
     let rows: [(&str, Vec<Arc<Pod>>, i64, usize); 6] = [
         ("nothing was launched for it, wherever it went", Vec::new(), 10, 1),
-        ("it is for other pods", vec![pod("301m", None)], 10, 1),
-        ("there are more such pods now", vec![pod("300m", None)], 10, 2),
+        ("it is for other pods", vec![mirrored_pod("301m", None)], 10, 1),
+        ("there are more such pods now", vec![mirrored_pod("300m", None)], 10, 2),
         (
             "its node goes for another reason",
-            vec![pod("300m", Some("a-7"))],
+            vec![mirrored_pod("300m", Some("a-7"))],
             10,
             1,
         ),
-        ("it was launched before the move", vec![pod("300m", None)], -1, 1),
-        ("it was launched long after the move", vec![pod("300m", None)], 600, 1),
+        (
+            "it was launched before the move",
+            vec![mirrored_pod("300m", None)],
+            -1,
+            1,
+        ),
+        (
+            "it was launched long after the move",
+            vec![mirrored_pod("300m", None)],
+            600,
+            1,
+        ),
     ];
     for (why, pods, after_begin, successors) in rows {
         let mut moves = Moves::new();
@@ -147,7 +157,7 @@ fn a_machine_for_something_else_does_not_count() {
     moves.begin(now());
     moves
         .mirror
-        .note_launched(&[pod("300m", Some("a-1"))], price(), now() + seconds(10));
+        .note_launched(&[mirrored_pod("300m", Some("a-1"))], price(), now() + seconds(10));
     moves.expire(1, at);
     assert_eq!(moves.until("300m", at), Some(at + minutes(15)));
 }
@@ -156,13 +166,17 @@ fn a_machine_for_something_else_does_not_count() {
 fn a_move_that_lasts_begins_the_count_anew() {
     let mut moves = Moves::new();
     moves.begin(now());
-    moves.mirror.note_launched(&[pod("300m", None)], price(), now());
+    moves
+        .mirror
+        .note_launched(&[mirrored_pod("300m", None)], price(), now());
     moves.expire(1, now());
     let (second, third) = (now() + minutes(16), now() + minutes(27));
     moves.begin(second);
     moves.expire(1, third);
     moves.begin(third);
-    moves.mirror.note_launched(&[pod("300m", None)], price(), third);
+    moves
+        .mirror
+        .note_launched(&[mirrored_pod("300m", None)], price(), third);
     moves.expire(1, third);
     assert_eq!(moves.until("300m", third), Some(third + minutes(15)));
 }

@@ -42,7 +42,7 @@ fn selector() -> impl Strategy<Value = LabelSelector> {
     ]
 }
 
-fn pod(namespace: &str, labels: LabelSet) -> Pod {
+fn labelled_pod(namespace: &str, labels: LabelSet) -> Pod {
     Pod {
         labels: Arc::new(labels),
         ..Pod::new(namespace, "pod")
@@ -66,7 +66,7 @@ proptest! {
         snapshot.namespaces = vec![("default".into(), Arc::new(namespaces.0)), ("prod".into(), Arc::new(namespaces.1))];
         let names = names.into_iter().map(|at| Arc::from(NAMESPACES[at])).collect();
         let term = AffinityTerm { key: sym::ZONE, selector: own, namespaces: NamespaceScope { names, selector: by_labels } };
-        let pod = pod(NAMESPACES[namespace], labels);
+        let pod = labelled_pod(NAMESPACES[namespace], labels);
         let expected = snapshot.in_scope(&term.namespaces, &pod.namespace) && term.selector.matches(&pod.labels);
         prop_assert_eq!(term_selects(&snapshot, &term, &pod), expected);
     }

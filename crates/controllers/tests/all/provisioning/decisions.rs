@@ -13,8 +13,11 @@ use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_state::lean::{LeanCsiNode, LeanDaemonSet, LeanNode, LeanPod, LeanPv, LeanPvc};
 use kerf_state::{Mirror, MirrorOptions};
+use kerf_testkit::objects;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::merge::merge;
 
 pub(crate) fn object<T: DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("an object of that kind")
@@ -59,22 +62,15 @@ fn machine(mirror: &mut Mirror, name: &str, zone: &str) {
     mirror.apply::<LeanNode>(object(node));
 }
 
-fn pod(name: &str, node: Option<&str>, spec: Value) -> LeanPod {
-    let mut pod = json!({
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": name.split('-').next()}},
-        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
-        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
-    });
-    if let Value::Object(spec) = spec {
-        for (key, value) in spec {
-            pod["spec"][key] = value;
-        }
-    }
-    if let Some(node) = node {
-        pod["spec"]["nodeName"] = json!(node);
-        pod["status"] = json!({"phase": "Running"});
-    }
-    object(pod)
+/// A pod of the app its name begins with; `spec` is merged over that of a pod of one core.
+fn lean_pod(name: &str, node: Option<&str>, spec: Value) -> LeanPod {
+    let mut pod = objects::stored("default", objects::pod(name, "1"));
+    pod["metadata"]["labels"] = json!({"app": name.split('-').next()});
+    merge(&mut pod["spec"], spec);
+    object(match node {
+        Some(node) => objects::running(pod, node),
+        None => objects::unschedulable(pod),
+    })
 }
 
 fn plan(snapshot: &Snapshot) -> Plan {
@@ -97,14 +93,14 @@ fn a_pod_is_pending_or_on_its_node() {
         let snapshot = mirror.snapshot(now());
         (snapshot.pending.len(), snapshot.nodes[0].pods.len())
     };
-    mirror.apply(pod("a", None, json!({})));
+    mirror.apply(lean_pod("a", None, json!({})));
     assert_eq!(seen(&mut mirror), (1, 0));
     let before = mirror.snapshot(now());
-    mirror.apply(pod("a", Some("n"), json!({})));
+    mirror.apply(lean_pod("a", Some("n"), json!({})));
     assert_eq!(seen(&mut mirror), (0, 1));
     // A decision keeps the snapshot it began with.
     assert_eq!((before.pending.len(), before.nodes[0].pods.len()), (1, 0));
-    mirror.delete(&pod("a", Some("n"), json!({})));
+    mirror.delete(&lean_pod("a", Some("n"), json!({})));
     assert_eq!(seen(&mut mirror), (0, 0));
 }
 
@@ -126,9 +122,9 @@ fn running_pods_repel_by_what_they_require_until_they_are_gone() {
     for (kind, repelled) in [(required, true), (preferred, false)] {
         let mut mirror = mirror();
         machine(&mut mirror, "n", "zone-a");
-        let shy = pod("shy", Some("n"), repels(kind, "web"));
+        let shy = lean_pod("shy", Some("n"), repels(kind, "web"));
         mirror.apply(shy.clone());
-        mirror.apply(pod(
+        mirror.apply(lean_pod(
             "web-1",
             None,
             json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-a"}}),
@@ -157,7 +153,7 @@ fn a_machine_that_goes_is_no_target() {
     };
     machine(&mut mirror, "n", "zone-a");
     mirror.apply(claim(false));
-    mirror.apply(pod("web-1", None, json!({})));
+    mirror.apply(lean_pod("web-1", None, json!({})));
     let with_labels = json!({"metadata": {"name": "n", "uid": "n", "labels": {
         "kubernetes.io/hostname": "n", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
         "karpenter.sh/nodepool": "web", "node.kubernetes.io/instance-type": "m16", "topology.kubernetes.io/zone": "zone-a"}},
@@ -191,11 +187,11 @@ fn attach_limits_bind_machines_there_are_and_a_lost_claim_binds_its_pod_alone() 
         mirror.apply::<LeanPv>(object(json!({"metadata": {"name": claim}, "spec": {
             "csi": {"driver": "disk.example.com", "volumeHandle": claim}}})));
         mirror.apply::<LeanPvc>(object(bound_claim(&claim)));
-        mirror.apply(pod(&format!("db-{number}"), None, with_volume(&claim)));
+        mirror.apply(lean_pod(&format!("db-{number}"), None, with_volume(&claim)));
     }
     // One on the machine there is, five on one new machine, of which no limit is known.
     assert_eq!(outcome(&mut mirror), (1, 1, 0));
-    mirror.apply(pod("lost", None, with_volume("nowhere")));
+    mirror.apply(lean_pod("lost", None, with_volume("nowhere")));
     let plan = plan(&mirror.snapshot(now()));
     assert_eq!((plan.launches.len(), plan.ignored.len()), (1, 1));
     assert_eq!(plan.launches[0].pods.len(), 5);
@@ -213,7 +209,7 @@ fn deciding_leaves_daemon_sets_as_they_are() {
         "template": {"metadata": {"labels": {"app": "agent"}}, "spec": {"affinity": {"nodeAffinity": required},
             "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}}}}),
     ));
-    mirror.apply(pod(
+    mirror.apply(lean_pod(
         "web-1",
         None,
         json!({"nodeSelector": {"topology.kubernetes.io/zone": "zone-b"}}),
@@ -244,7 +240,7 @@ fn daemons_with_resource_claims_take_no_room() {
                 "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}},
                                 "ports": [{"containerPort": 80, "hostPort": 80}]}]}}}}),
         ));
-        mirror.apply(pod("web-1", None, json!({})));
+        mirror.apply(lean_pod("web-1", None, json!({})));
         let launches = plan(&mirror.snapshot(now())).launches;
         assert_eq!(launches.len(), 1);
         assert_eq!(launches[0].requests.get(sym::CPU), cpu, "{claims}");
@@ -252,7 +248,7 @@ fn daemons_with_resource_claims_take_no_room() {
         machine(&mut mirror, "n", "zone-a");
         let takes_all = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "16"}},
             "ports": [{"containerPort": 80, "hostPort": 80}]}]});
-        mirror.apply(pod("web-1", None, takes_all));
+        mirror.apply(lean_pod("web-1", None, takes_all));
         let placed = if cpu == 1000 { (0, 1, 0) } else { (0, 0, 1) };
         assert_eq!(outcome(&mut mirror), placed, "{claims}");
     }
@@ -323,14 +319,14 @@ fn pending_pods_are_counted_by_the_only_zone_they_can_use() {
     for (what, spec, zone) in table {
         let mut mirror = mirror();
         machine(&mut mirror, "n", "zone-a");
-        mirror.apply(pod("anchor", Some("n"), json!({})));
+        mirror.apply(lean_pod("anchor", Some("n"), json!({})));
         mirror.apply::<LeanPv>(object(json!({"metadata": {"name": "zonal"}, "spec": {
             "csi": {"driver": "disk.example.com", "volumeHandle": "zonal"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-c"]}]}]}}}})));
         mirror.apply::<LeanPvc>(object(bound_claim("zonal")));
-        mirror.apply(pod("web-1", None, spec.clone()));
-        mirror.apply(pod("web-2", None, spec));
+        mirror.apply(lean_pod("web-1", None, spec.clone()));
+        mirror.apply(lean_pod("web-2", None, spec));
         assert_eq!(zones(&mut mirror), [(zone.to_owned(), 2)], "{what}");
     }
 }

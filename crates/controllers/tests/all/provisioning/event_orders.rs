@@ -16,6 +16,7 @@ use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
 use kerf_state::{Mirror, MirrorOptions, Now};
+use kerf_testkit::objects;
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {
@@ -46,13 +47,10 @@ fn catalogue(interner: &Interner) -> Arc<Catalogue> {
     Arc::new(Catalogue { types: vec![kind] })
 }
 
-fn pod() -> LeanPod {
-    serde_json::from_value(json!({
-        "metadata": {"name": "train", "namespace": "default", "uid": "train"},
-        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2", "nvidia.com/gpu": "1"}}}]},
-        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
-    }))
-    .expect("a pod")
+fn training_pod() -> LeanPod {
+    let mut pod = objects::unschedulable(objects::stored("default", objects::pod("train", "2")));
+    pod["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = json!("1");
+    serde_json::from_value(pod).expect("a pod")
 }
 
 /// The claim after so many steps: created, launched, registered, initialized.
@@ -160,7 +158,7 @@ fn started(claim_step: Option<usize>, node_step: Option<usize>) -> Mirror {
             .into_iter()
             .collect(),
     );
-    mirror.reset(vec![pod()]);
+    mirror.reset(vec![training_pod()]);
     mirror.set_catalogue("gpu", Ok(catalogue(&interner)));
     mirror
 }

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use kerf_api::KwokNodeClass;
 use kerf_controllers::Tuning;
 use kerf_sandbox::{CapturedLog, Sandbox};
-use kube::Api;
-use kube::api::PostParams;
+use kerf_testkit::objects;
 use serde_json::json;
 
+use crate::objects::create_in;
 use crate::provisioning::metric;
 use crate::simulation::harness::{Simulation, create, list_in};
 
@@ -18,12 +18,9 @@ use crate::simulation::harness::{Simulation, create, list_in};
 const MANY: usize = 400;
 
 async fn pods(simulation: &Simulation, namespace: &str, count: usize, cpu: &str) {
-    let api: Api<Pod> = Api::namespaced(simulation.client(), namespace);
     for at in 0..count {
-        let pod = json!({"metadata": {"name": format!("{namespace}-{at}")}, "spec": {
-            "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]}});
-        let pod = serde_json::from_value(pod).expect("a pod");
-        api.create(&PostParams::default(), &pod).await.expect("created");
+        let pod = objects::pod(&format!("{namespace}-{at}"), cpu);
+        create_in::<Pod>(&simulation.client(), namespace, pod).await;
     }
 }
 

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Event, Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Event, Node, Taint};
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::FaultPlan;
+use kerf_testkit::objects::pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::objects::create_unschedulable;
 use crate::simulation::harness::{Simulation, create, list_in};
 
 const CILIUM: &str = "node.cilium.io/agent-not-ready";
@@ -25,21 +27,6 @@ async fn sandbox(binds: bool) -> Sandbox {
     let class = json!({"metadata": {"name": "default"}, "spec": {}});
     create::<KwokNodeClass>(&sandbox.client(), class).await;
     sandbox
-}
-
-/// A pod that no scheduler can bind.
-async fn unschedulable_pod(simulation: &Simulation, name: &str) {
-    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
-    let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": {
-        "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "1"}}}]}}));
-    api.create(&PostParams::default(), &pod.expect("a pod"))
-        .await
-        .expect("created");
-    let condition =
-        json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-    api.patch_status(name, &PatchParams::default(), &Patch::Strategic(condition))
-        .await
-        .expect("patched");
 }
 
 /// Changes the Node's taints. Repeats the write after a conflict.
@@ -283,7 +270,7 @@ async fn a_declared_taint_is_no_news() {
 async fn initialised() -> (Simulation, String) {
     let simulation = Simulation::join(sandbox(false).await, |_| {});
     simulation.pool("gpu", json!({})).await;
-    unschedulable_pod(&simulation, "train").await;
+    create_unschedulable(&simulation.client(), "default", pod("train", "1")).await;
     simulation
         .until("the claim is initialised", 120, async |s| {
             let claims = s.claims().await;

@@ -12,10 +12,12 @@ use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::{Fault, FaultyProvider, Method as Call};
 use kerf_sandbox::CapturedLog;
 use kerf_sandbox::Sandbox;
+use kerf_testkit::objects::pod;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::objects::{create_in, create_unschedulable};
 use crate::provisioning::metric;
 use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create};
@@ -33,23 +35,6 @@ async fn sandbox(binds: bool) -> Sandbox {
     let class = json!({"metadata": {"name": "default"}, "spec": {}});
     create::<KwokNodeClass>(&sandbox.client(), class).await;
     sandbox
-}
-
-async fn pod(simulation: &Simulation, namespace: &str, pod: Value) {
-    let api: Api<Pod> = Api::namespaced(simulation.client(), namespace);
-    let pod: Pod = serde_json::from_value(pod).expect("a pod");
-    let name = pod.metadata.name.clone().unwrap_or_default();
-    api.create(&PostParams::default(), &pod).await.expect("created");
-    let condition =
-        json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-    api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(condition))
-        .await
-        .expect("patched");
-}
-
-fn asks(name: &str, cpu: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {
-        "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu}}}]}})
 }
 
 /// The cpu all claims ask for.
@@ -200,18 +185,13 @@ async fn unbound_pods_of_every_namespace_get_machines_and_nobody_is_bound() {
     let sandbox = sandbox(false).await;
     let (client, faults) = sandbox.client_with_faults("controller");
     let simulation = Simulation::join_as(sandbox, client, |_| {});
-    let namespaces: Api<Namespace> = Api::all(simulation.client());
-    let other = serde_json::from_value(json!({"metadata": {"name": "other"}})).expect("a namespace");
-    namespaces
-        .create(&PostParams::default(), &other)
-        .await
-        .expect("created");
+    create::<Namespace>(&simulation.client(), json!({"metadata": {"name": "other"}})).await;
     simulation.pool("web", json!({})).await;
-    pod(&simulation, "default", asks("a", "1")).await;
-    pod(&simulation, "other", asks("b", "2")).await;
-    let mut bound = asks("bound", "4");
+    create_unschedulable(&simulation.client(), "default", pod("a", "1")).await;
+    create_unschedulable(&simulation.client(), "other", pod("b", "2")).await;
+    let mut bound = pod("bound", "4");
     bound["spec"]["nodeName"] = json!("elsewhere");
-    pod(&simulation, "default", bound).await;
+    create_unschedulable(&simulation.client(), "default", bound).await;
     simulation
         .until("a node", 60, async |s| !s.nodes().await.is_empty())
         .await;
@@ -398,14 +378,12 @@ async fn pods_that_cannot_leave_their_node_are_not_moved_ahead_of_time() {
             .pop()
             .and_then(|node| node.metadata.name)
             .expect("one");
-        let mut pinned = asks("pinned", "100m");
+        let mut pinned = pod("pinned", "100m");
         pinned["metadata"]["labels"] = json!({"app": "pinned"});
         pinned["spec"]["nodeName"] = json!(node);
         pinned["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
             {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}}});
-        let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
-        let pinned: Pod = serde_json::from_value(pinned).expect("a pod");
-        pods.create(&PostParams::default(), &pinned).await.expect("created");
+        create_in::<Pod>(&simulation.client(), "default", pinned).await;
         budget(&simulation, "pinned", json!({"minAvailable": 1})).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         let claim = simulation.some_claim().await;
@@ -516,13 +494,13 @@ async fn plans_are_measured_against_their_bound_at_most_once_in_five_minutes() {
     let simulation = Simulation::with_pool(json!({})).await;
     // The bound splits pods, which leaves no cores of a node unused.
     for number in 0..5 {
-        pod(&simulation, "default", asks(&format!("one-{number}"), "1500m")).await;
+        create_unschedulable(&simulation.client(), "default", pod(&format!("one-{number}"), "1500m")).await;
     }
     simulation.until_running(5, 60).await;
     let first = gap(&simulation).expect("a plan was measured");
     assert!(first > 0.001 && first < 2.0, "{first}");
     // A single pod on the cheapest node that has room for it costs as little as the bound.
-    pod(&simulation, "default", asks("two", "1500m")).await;
+    create_unschedulable(&simulation.client(), "default", pod("two", "1500m")).await;
     simulation.until_running(6, 30).await;
     assert_eq!(gap(&simulation), Some(first), "five minutes have not passed");
     tokio::time::sleep(Duration::from_secs(5 * 60)).await;
@@ -535,7 +513,7 @@ async fn plans_are_measured_against_their_bound_at_most_once_in_five_minutes() {
 async fn plans_are_not_measured_without_observability() {
     let simulation = Simulation::start_with(|options| options.disable_cluster_state_observability = true).await;
     simulation.pool("web", json!({})).await;
-    pod(&simulation, "default", asks("one", "1500m")).await;
+    create_unschedulable(&simulation.client(), "default", pod("one", "1500m")).await;
     simulation.until_running(1, 60).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(metric::count(&simulation, "kerf_plan_gap_ratio"), 0);

@@ -66,7 +66,7 @@ impl World {
         }
         for _ in 0..4 {
             world.node();
-            world.pod();
+            world.create_pod();
         }
         world
     }
@@ -87,7 +87,7 @@ impl World {
 
     fn change(&mut self) {
         match self.below(20) {
-            0..=5 => self.pod(),
+            0..=5 => self.create_pod(),
             6 | 7 => self.bind(),
             8 => self.end_pod(),
             9 | 10 => self.node(),
@@ -164,15 +164,15 @@ impl World {
         self.mirror.set_catalogue(pool, Ok(Arc::new(Catalogue { types })));
     }
 
-    fn pod(&mut self) {
+    fn create_pod(&mut self) {
         let name = self.name("pod");
         self.pods.push((name, None));
         let at = self.pods.len() - 1;
-        self.tell_pod(at, true);
+        self.apply_pod(at, true);
     }
 
-    /// Tells of a pod; what it asks for follows from its name alone.
-    fn tell_pod(&mut self, at: usize, waits: bool) {
+    /// Applies a pod to the mirror; what it asks for follows from its name alone.
+    fn apply_pod(&mut self, at: usize, waits: bool) {
         let (name, node) = self.pods[at].clone();
         let pod = shape(&name, node.as_deref(), waits);
         self.mirror.apply::<LeanPod>(object(pod));
@@ -185,7 +185,7 @@ impl World {
         let (at, node) = (self.below(self.pods.len()), self.below(self.nodes.len()));
         if self.pods[at].1.is_none() {
             self.pods[at].1 = Some(self.nodes[node].clone());
-            self.tell_pod(at, false);
+            self.apply_pod(at, false);
         }
     }
 

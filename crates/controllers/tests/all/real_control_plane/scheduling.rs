@@ -17,6 +17,7 @@ use kerf_model::requirement::Requirements;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Request, solve};
 use kerf_state::ClusterObjects;
+use kerf_testkit::objects;
 use kerf_units::policy::Packing;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -68,14 +69,13 @@ fn pool(name: &str, spec: Value) -> Value {
 }
 
 /// A pod of an app; `spec` is merged over the least there must be.
-fn pod(app: &str, number: usize, cpu_milli: usize, spec: Value) -> Value {
-    let memory = json!(format!("{}Mi", cpu_milli * 2));
-    let mut pod = json!({
-        "metadata": {"name": format!("{app}-{number}"), "namespace": "default", "uid": format!("{app}-{number}"),
-                     "labels": {"app": app}},
-        "spec": {"containers": [{"name": "main", "image": "app",
-                 "resources": {"requests": {"cpu": format!("{cpu_milli}m"), "memory": memory}}}]},
-    });
+fn replica(app: &str, number: usize, cpu_milli: usize, spec: Value) -> Value {
+    let mut pod = objects::stored(
+        "default",
+        objects::pod(&format!("{app}-{number}"), &format!("{cpu_milli}m")),
+    );
+    pod["metadata"]["labels"] = json!({"app": app});
+    pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = json!(format!("{}Mi", cpu_milli * 2));
     crate::merge::merge(&mut pod["spec"], spec);
     pod
 }
@@ -113,12 +113,12 @@ impl Workload {
         all.daemon_sets.push(agent);
         for number in 0..6 + draw.below(6) {
             let constraints = json!({"topologySpreadConstraints": [spread("web", ZONE, 1)]});
-            all.pods.push(pod("web", number, draw.pick(&sizes), constraints));
+            all.pods.push(replica("web", number, draw.pick(&sizes), constraints));
         }
         for number in 0..3 + draw.below(4) {
             let constraints =
                 json!({"topologySpreadConstraints": [spread("even", ZONE, 1), spread("even", HOSTNAME, 2)]});
-            all.pods.push(pod("even", number, 500, constraints));
+            all.pods.push(replica("even", number, 500, constraints));
         }
         for number in 0..2 + draw.below(3) {
             let affinity = required("podAntiAffinity", "db", HOSTNAME);
@@ -126,7 +126,7 @@ impl Workload {
             let zone = draw.pick(&["test-zone-a", "test-zone-b", "test-zone-c"]);
             all.zonal_volume(&claim, zone);
             let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
-            all.pods.push(pod(
+            all.pods.push(replica(
                 "db",
                 number,
                 1000,
@@ -136,21 +136,25 @@ impl Workload {
         // All in one zone, whichever it is.
         for number in 0..3 + draw.below(3) {
             let affinity = required("podAffinity", "cache", ZONE);
-            all.pods
-                .push(pod("cache", number, draw.pick(&sizes), json!({"affinity": affinity})));
+            all.pods.push(replica(
+                "cache",
+                number,
+                draw.pick(&sizes),
+                json!({"affinity": affinity}),
+            ));
         }
         for number in 0..2 + draw.below(2) {
             let ports = json!({"containers": [{"name": "main", "image": "app", "ports": [{"containerPort": 8080, "hostPort": 8080}],
                 "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}}}]});
-            all.pods.push(pod("edge", number, 250, ports));
+            all.pods.push(replica("edge", number, 250, ports));
         }
         for number in 0..2 + draw.below(4) {
             let dedicated = json!({"nodeSelector": {"karpenter.sh/nodepool": "data", "kubernetes.io/arch": draw.pick(&["amd64", "arm64"])},
                                    "tolerations": [{"key": "team", "operator": "Exists"}]});
-            all.pods.push(pod("etl", number, draw.pick(&sizes), dedicated));
+            all.pods.push(replica("etl", number, draw.pick(&sizes), dedicated));
         }
         for number in 0..5 + draw.below(10) {
-            all.pods.push(pod("plain", number, draw.pick(&sizes), json!({})));
+            all.pods.push(replica("plain", number, draw.pick(&sizes), json!({})));
         }
         all
     }

@@ -9,10 +9,11 @@ use kerf_runtime::metrics::catalogue::{
     DISRUPTION_DECISIONS, DISRUPTION_ELIGIBLE_NODES, DISRUPTION_EVALUATION_DURATION,
 };
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::objects::{create_in, mark_unschedulable};
 use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::consolidation::filled;
 use crate::simulation::emptiness::{is_tainted, tainted, until_tainted, with_nodes};
@@ -41,9 +42,7 @@ pub(crate) async fn bind(simulation: &Simulation, namespace: &str, pod: &str, no
         "metadata": {"name": pod, "annotations": annotations},
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "app"}]},
     });
-    let pod: Pod = serde_json::from_value(pod).expect("a pod");
-    let pods: Api<Pod> = Api::namespaced(simulation.client(), namespace);
-    pods.create(&PostParams::default(), &pod).await.expect("created");
+    create_in::<Pod>(&simulation.client(), namespace, pod).await;
 }
 
 pub(crate) fn protected() -> Value {
@@ -187,17 +186,7 @@ async fn a_node_a_pending_pod_is_to_run_on_is_not_empty() {
     simulation
         .until("the pod is there", 5, async |s| s.pods().await.len() == 1)
         .await;
-    // What a scheduler would say.
-    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
-    let waiting =
-        json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
-    pods.patch_status(
-        &name(&simulation.pods().await[0]),
-        &PatchParams::default(),
-        &Patch::Merge(waiting),
-    )
-    .await
-    .expect("patched");
+    mark_unschedulable(&simulation.client(), "default", &name(&simulation.pods().await[0])).await;
     simulation
         .until("its node is there", 60, async |s| {
             let claims = s.claims().await;

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::objects::create_in;
 use crate::simulation::emptiness::apart;
 use crate::simulation::harness::{Simulation, create};
 use crate::simulation::logs::Logs;
@@ -133,15 +134,12 @@ fn pod_event(claim: &NodeClaim) -> Option<jiff::Timestamp> {
 async fn changes_of_pods_are_noted_at_most_every_ten_seconds() {
     let (simulation, claim) = with_one_pod(json!({})).await;
     let node = simulation.nodes().await.remove(0).metadata.name.unwrap_or_default();
-    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     tokio::time::sleep(Duration::from_secs(60)).await;
     let mut noted = Vec::new();
     for number in 0..25 {
         let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}]});
         let pod = json!({"metadata": {"name": format!("p-{number}")}, "spec": spec});
-        api.create(&PostParams::default(), &serde_json::from_value(pod).expect("a pod"))
-            .await
-            .expect("created");
+        create_in::<Pod>(&simulation.client(), "default", pod).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         noted.extend(simulation.current_claim(&claim).await.as_ref().and_then(pod_event));
     }
@@ -160,13 +158,11 @@ async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
     tokio::time::sleep(Duration::from_secs(60)).await;
     let before = simulation.current_claim(&claim).await.as_ref().and_then(pod_event);
-    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let bind = async |name: &str, node: Option<&str>| {
         let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}],
             "nodeSelector": {"never": "bound"}});
         let pod = json!({"metadata": {"name": name}, "spec": spec});
-        let pod = serde_json::from_value(pod).expect("a pod");
-        api.create(&PostParams::default(), &pod).await.expect("created");
+        create_in::<Pod>(&simulation.client(), "default", pod).await;
         tokio::time::sleep(Duration::from_secs(15)).await;
     };
     create::<Node>(&simulation.client(), json!({"metadata": {"name": "own"}, "spec": {}})).await;
