@@ -1,16 +1,14 @@
 //! Assembles a controller with the KWOK provider from client, catalogue, options and metrics.
 
 use anyhow::Context as _;
-use kerf_cloud::{CloudProvider, Profile};
-use kerf_controllers::{Election, ManagerConfig, Tuning};
+use kerf_cloud::CloudProvider;
+use kerf_controllers::{Election, ManagerConfig, Tuning, label_names};
 use kerf_kwok::KwokProvider;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{Clock, Metrics, Options, Seed};
 use kube::Client;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The parts of a controller with the KWOK provider.
@@ -48,20 +46,6 @@ impl Parts {
             tuning: self.tuning,
         };
         (config, provider)
-    }
-}
-
-/// The labels metrics carry for nodes and claims of a provider (OPS-142, OPS-171).
-pub(crate) fn label_names(profile: &Profile) -> LabelNames {
-    // Labels of different domains may have the same last part; a metric has that label once.
-    let well_known: BTreeSet<String> = profile.vocabulary.labels.well_known().map(LabelNames::short).collect();
-    LabelNames {
-        well_known: well_known.into_iter().collect(),
-        node_classes: profile
-            .node_classes
-            .iter()
-            .map(|class| LabelNames::long(&class.label_key()))
-            .collect(),
     }
 }
 

@@ -1,6 +1,5 @@
 //! A cluster whose machines are instances of the embedded AWS, with the controller that launches them.
 
-use crate::assemble::label_names;
 use crate::aws_controller::AwsController;
 use anyhow::Context as _;
 use kerf_aws::options::AwsOptions;
@@ -9,7 +8,7 @@ use kerf_aws::services::Services;
 use kerf_aws_sandbox::boot::Machines;
 use kerf_aws_sandbox::faults::AwsFaults;
 use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
-use kerf_controllers::{Manager, Tuning};
+use kerf_controllers::{Manager, Tuning, label_names};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kube::Client;
 

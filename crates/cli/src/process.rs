@@ -1,8 +1,7 @@
 //! A controller process on a real cluster, whatever its provider.
 
-use crate::assemble::label_names;
 use kerf_cloud::Profile;
-use kerf_controllers::{Election, Tuning};
+use kerf_controllers::{Election, Tuning, label_names};
 use kerf_runtime::client::{ApiLayers, Connection, Retry, read_only};
 use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
 use kerf_runtime::{Clock, Metrics, Options, Seed};

@@ -67,5 +67,6 @@ pub use kerf_lifecycle::registration_health::Health;
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use pools::RegistrationHealth;
 pub use repair::{carrier, fleet_node, node_conditions, read_repair_policy, unhealthy_conditions};
+pub use reporting::label_names;
 pub use search_limits::SearchLimits;
 pub use shadow::{Machine, RecordFileError, ShadowRecord};

@@ -214,12 +214,7 @@ impl<'a> Pass<'a> {
 
     /// Registers the Node (LIF-028 to LIF-038).
     async fn register(&mut self) -> Result<(), ReconcileError> {
-        if self
-            .claim
-            .condition(REGISTERED)
-            .is_some_and(|registered| !registered.is_unknown())
-        {
-            self.renew(REGISTERED);
+        if self.renew_if_known(REGISTERED) {
             return Ok(());
         }
         let nodes = self.nodes();
@@ -314,12 +309,7 @@ impl<'a> Pass<'a> {
 
     /// Initializes the registered Node (LIF-039 to LIF-047).
     async fn initialize(&mut self) -> Result<(), ReconcileError> {
-        if self
-            .claim
-            .condition(INITIALIZED)
-            .is_some_and(|initialized| !initialized.is_unknown())
-        {
-            self.renew(INITIALIZED);
+        if self.renew_if_known(INITIALIZED) {
             return Ok(());
         }
         if !self.claim.condition_is_true(REGISTERED) {
@@ -430,6 +420,18 @@ impl<'a> Pass<'a> {
         {
             self.set(type_, status, &reason.unwrap_or_default(), &message.unwrap_or_default());
         }
+    }
+
+    /// Renews a condition whose status is known. Returns whether it is.
+    fn renew_if_known(&mut self, type_: &str) -> bool {
+        let is_known = self
+            .claim
+            .condition(type_)
+            .is_some_and(|condition| !condition.is_unknown());
+        if is_known {
+            self.renew(type_);
+        }
+        is_known
     }
 
     fn warn(&self, reason: &'static str, message: String) {

@@ -2,6 +2,7 @@
 
 mod cluster_state;
 mod conditions;
+mod label_names;
 mod nodes;
 mod pod_progress;
 mod pods;
@@ -10,6 +11,7 @@ mod units;
 
 pub(crate) use cluster_state::ClusterState;
 pub(crate) use conditions::ConditionReport;
+pub use label_names::label_names;
 pub(crate) use nodes::NodeReport;
 pub(crate) use pods::PodReport;
 pub(crate) use pools::PoolReport;

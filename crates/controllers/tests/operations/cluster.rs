@@ -1,18 +1,16 @@
 //! A cluster in memory with running controllers.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use http_body_util::BodyExt;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, Tuning};
+use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, Tuning, label_names};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::ApiLayers;
 use kerf_runtime::leader::ElectionConfig;
-use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::server::metrics_router;
 use kerf_runtime::{CancellationToken, Metrics, Options, Seed};
 use kerf_sandbox::{CapturedLog, Sandbox};
@@ -53,7 +51,7 @@ impl Replica {
     fn start(sandbox: &Sandbox, options: Options, identity: &str) -> Self {
         let interner = Arc::new(Interner::default());
         let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), builtin_catalogue(&interner));
-        let metrics = Metrics::new(label_names(&provider));
+        let metrics = Metrics::new(label_names(provider.profile()));
         let layers = ApiLayers::new().metrics(&metrics);
         let manager = Manager::new(ManagerConfig {
             client: layers.client(sandbox.api().clone(), "default"),
@@ -250,20 +248,6 @@ impl Cluster {
     /// Ends the controllers in good order.
     pub(crate) async fn stop(self) {
         self.replica.stop().await;
-    }
-}
-
-/// The labels that metrics have for a provider, as the command line sets them (OPS-142, OPS-171).
-fn label_names(provider: &KwokProvider) -> LabelNames {
-    let profile = provider.profile();
-    let well_known: BTreeSet<String> = profile.vocabulary.labels.well_known().map(LabelNames::short).collect();
-    LabelNames {
-        well_known: well_known.into_iter().collect(),
-        node_classes: profile
-            .node_classes
-            .iter()
-            .map(|class| LabelNames::long(&class.label_key()))
-            .collect(),
     }
 }
 
