@@ -261,16 +261,10 @@ fn node(
         registered: true,
         initialized: true,
         labels,
-        hostname,
-        taints: Vec::new(),
         capacity: kind.capacity.clone(),
         allocatable,
         requested,
-        daemon_requested: Resources::new(),
         pods,
-        volume_limits: Vec::new(),
-        marked_for_deletion: false,
-        nominated_until: None,
         created: hour_ago,
         price: kind.offerings.first().map(|offering| offering.price),
         managed: true,
@@ -281,7 +275,7 @@ fn node(
             ready: true,
             ..NodeLifecycle::default()
         },
-        name,
+        ..Node::empty(name, hostname)
     }
 }
 

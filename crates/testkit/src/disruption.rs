@@ -149,7 +149,6 @@ impl Cluster {
             .with(sym::PODS, 110)
             .with(sym::NODES, 1);
         let mut node = Node {
-            name: name.into(),
             node_name: Some(name.into()),
             claim_name: Some(format!("claim-{name}").into()),
             provider_id: Some(format!("p://{name}").into()),
@@ -157,16 +156,8 @@ impl Cluster {
             registered: true,
             initialized: true,
             labels,
-            hostname: self.s(name),
-            taints: Vec::new(),
             allocatable: capacity.clone(),
             capacity,
-            requested: Resources::new(),
-            daemon_requested: Resources::new(),
-            pods: Vec::new(),
-            volume_limits: Vec::new(),
-            marked_for_deletion: false,
-            nominated_until: None,
             created: ago(3600),
             price: Price::from_per_hour(0.1),
             managed: true,
@@ -177,6 +168,7 @@ impl Cluster {
                 ready: true,
                 ..NodeLifecycle::default()
             },
+            ..Node::empty(name.into(), self.s(name))
         };
         change(&mut node);
         self.snapshot.nodes.push(Arc::new(node));

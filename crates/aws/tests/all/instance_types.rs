@@ -544,7 +544,8 @@ fn every_built_in_type_resolves_as_published() {
     }
 }
 
-fn group(strategy: Strategy) -> PlacementGroup {
+/// A placement group of three partitions.
+pub(crate) fn group(strategy: Strategy) -> PlacementGroup {
     PlacementGroup {
         id: "pg-1".to_owned(),
         name: "one".to_owned(),

@@ -1,6 +1,7 @@
 //! Launch templates and fleet requests, and what their answers mean.
 
 use crate::class::{class, class_with_status, of_family};
+use crate::instance_types::group;
 use crate::market::{claim, kind, offering, reserved};
 use kerf_api::EC2NodeClass;
 use kerf_aws::errors::ApiError;
@@ -11,7 +12,7 @@ use kerf_aws::launch::{
     template_name, volume_gib,
 };
 use kerf_aws::offering::{CapacityType, GroupScope, UnavailableKey};
-use kerf_aws::placement_group::{PlacementGroup, Strategy};
+use kerf_aws::placement_group::Strategy;
 use kerf_aws::tags::Tags;
 use kerf_cloud::CloudError;
 use kerf_model::intern::Interner;
@@ -270,15 +271,6 @@ fn ipv6_clusters_have_ipv6_prefixes_and_addresses() {
         (None, Some(2), Some(1))
     );
     assert_eq!(v6.primary_ipv6, Some(true));
-}
-
-fn group(strategy: Strategy) -> PlacementGroup {
-    PlacementGroup {
-        id: "pg-1".to_owned(),
-        name: "one".to_owned(),
-        strategy,
-        partitions: 3,
-    }
 }
 
 // AWS-174, AWS-280

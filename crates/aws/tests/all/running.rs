@@ -167,6 +167,29 @@ impl Running {
         self.api::<NodeClaim>().get_opt(claim).await.unwrap().is_none()
     }
 
+    /// Waits until EC2 ends the instance, at most `seconds`.
+    async fn until_terminated(&self, provider_id: &str, seconds: u64) {
+        self.until("the instance is terminated", seconds, async || {
+            self.state(provider_id) == "shutting-down"
+        })
+        .await;
+    }
+
+    /// Waits until the claim is gone, at most `seconds`.
+    async fn until_claim_gone(&self, claim: &str, seconds: u64) {
+        self.until("the claim is gone", seconds, async || self.is_gone(claim).await)
+            .await;
+    }
+
+    /// Waits until the class is gone, at most `seconds`.
+    async fn until_class_gone(&self, seconds: u64) {
+        let classes = self.api::<EC2NodeClass>();
+        self.until("the class is gone", seconds, async || {
+            classes.get_opt("nodes").await.unwrap().is_none()
+        })
+        .await;
+    }
+
     async fn stop(self) {
         self.shutdown.cancel();
         self.manager.await.unwrap().unwrap();
@@ -191,15 +214,9 @@ async fn a_node_lives_from_its_class_to_its_interruption() {
     let instance = id.rsplit('/').next().unwrap();
     let detail = json!({"instance-id": instance, "instance-action": "terminate"});
     running.send("EC2 Spot Instance Interruption Warning", "aws.ec2", detail);
-    running
-        .until("the instance is terminated", 120, async || {
-            running.state(&id) == "shutting-down"
-        })
-        .await;
+    running.until_terminated(&id, 120).await;
     running.end_instances();
-    running
-        .until("the claim is gone", 120, async || running.is_gone("a").await)
-        .await;
+    running.until_claim_gone("a", 120).await;
     running
         .until("the message is deleted", 60, async || {
             running.world.aws.account().messages.is_empty()
@@ -216,11 +233,7 @@ async fn a_node_lives_from_its_class_to_its_interruption() {
     // The last claim is gone: the class may go, with what belongs to it.
     let classes = running.api::<EC2NodeClass>();
     classes.delete("nodes", &DeleteParams::default()).await.unwrap();
-    running
-        .until("the class is gone", 60, async || {
-            classes.get_opt("nodes").await.unwrap().is_none()
-        })
-        .await;
+    running.until_class_gone(60).await;
     assert!(running.world.aws.account().templates.is_empty());
     assert!(running.world.aws.account().profiles.is_empty());
     running.stop().await;
@@ -241,21 +254,11 @@ async fn a_deleted_class_ends_with_the_last_of_its_claims() {
     );
     let claims = running.api::<NodeClaim>();
     claims.delete("a", &DeleteParams::default()).await.unwrap();
-    running
-        .until("the instance is terminated", 60, async || {
-            running.state(&id) == "shutting-down"
-        })
-        .await;
+    running.until_terminated(&id, 60).await;
     running.end_instances();
-    running
-        .until("the claim is gone", 60, async || running.is_gone("a").await)
-        .await;
+    running.until_claim_gone("a", 60).await;
     // Long before the ten minutes after which it would reconcile again.
-    running
-        .until("the class is gone", 30, async || {
-            classes.get_opt("nodes").await.unwrap().is_none()
-        })
-        .await;
+    running.until_class_gone(30).await;
     running.stop().await;
 }
 
@@ -443,17 +446,9 @@ async fn conditions_and_the_end_of_a_class_are_metrics() {
     );
     let claims = running.api::<NodeClaim>();
     claims.delete("a", &DeleteParams::default()).await.unwrap();
-    running
-        .until("the instance is terminated", 60, async || {
-            running.state(&id) == "shutting-down"
-        })
-        .await;
+    running.until_terminated(&id, 60).await;
     running.end_instances();
-    running
-        .until("the class is gone", 150, async || {
-            classes.get_opt("nodes").await.unwrap().is_none()
-        })
-        .await;
+    running.until_class_gone(150).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!((value(going), value(&count)), (None, None));
     assert_eq!(
@@ -541,15 +536,9 @@ async fn the_policy_allows_a_whole_life_and_lists_no_call_without_use() {
         .await;
     let detail = json!({"instance-id": id.rsplit('/').next().unwrap(), "instance-action": "terminate"});
     running.send("EC2 Spot Instance Interruption Warning", "aws.ec2", detail);
-    running
-        .until("the instance is terminated", 120, async || {
-            running.state(&id) == "shutting-down"
-        })
-        .await;
+    running.until_terminated(&id, 120).await;
     running.end_instances();
-    running
-        .until("the claim is gone", 120, async || running.is_gone("a").await)
-        .await;
+    running.until_claim_gone("a", 120).await;
     // Another role: the old profile loses its role and goes.
     let classes = running.api::<EC2NodeClass>();
     let spec = json!({"spec": {"role": "others"}});
@@ -557,11 +546,7 @@ async fn the_policy_allows_a_whole_life_and_lists_no_call_without_use() {
     classes.patch("nodes", &params, &Patch::Merge(spec)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
     classes.delete("nodes", &DeleteParams::default()).await.unwrap();
-    running
-        .until("the class is gone", 60, async || {
-            classes.get_opt("nodes").await.unwrap().is_none()
-        })
-        .await;
+    running.until_class_gone(60).await;
     let calls = running.world.aws.take_calls();
     let made: BTreeSet<&str> = calls.iter().filter_map(|call| call.split(' ').next()).collect();
     let listed: BTreeSet<&str> = CALLS.iter().map(|call| call.operation).collect();

@@ -2,10 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "plans are made with the model's own functions")]
 
-use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::node::{Node, NodeLifecycle};
+use kerf_model::node::Node;
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::{Launch, Placement, Plan};
 use kerf_model::pod::{AffinityTerm, HostPort, NamespaceScope, Owner, Phase, Pod, PodShape, SpreadConstraint};
@@ -193,28 +192,13 @@ pub(crate) fn node(interner: &Interner, name: &str, zone: Sym) -> Node {
     ];
     labels.sort_unstable();
     Node {
-        name: name.into(),
         node_name: Some(name.into()),
-        claim_name: None,
-        provider_id: None,
-        pool: None,
         registered: true,
         initialized: true,
         labels,
-        hostname,
-        taints: Vec::new(),
         capacity: resources(4000, 16, 10).with(sym::NODES, 1),
         allocatable: resources(4000, 16, 10),
-        requested: Resources::new(),
-        daemon_requested: Resources::new(),
-        pods: Vec::new(),
-        volume_limits: Vec::new(),
-        marked_for_deletion: false,
-        nominated_until: None,
-        created: Timestamp::UNIX_EPOCH,
-        price: None,
-        managed: false,
-        lifecycle: NodeLifecycle::default(),
+        ..Node::empty(name.into(), hostname)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Clusters besides the reference cluster: without limits, and with nodes that run pods.
 
-use jiff::Timestamp;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -72,7 +71,6 @@ pub(crate) fn busy(count: usize, each: usize) -> Snapshot {
             allocatable.set(resource, allocatable.get(resource) + draw.below(most) as i64);
         }
         nodes.push(Arc::new(Node {
-            name: Arc::clone(&name),
             node_name: Some(Arc::clone(&name)),
             claim_name: Some(Arc::clone(&name)),
             provider_id: Some(Arc::clone(&name)),
@@ -80,20 +78,12 @@ pub(crate) fn busy(count: usize, each: usize) -> Snapshot {
             registered: true,
             initialized: true,
             labels,
-            hostname,
-            taints: Vec::new(),
             capacity: allocatable.clone().with(sym::NODES, 1),
             allocatable,
             requested,
-            daemon_requested: Resources::new(),
             pods,
-            volume_limits: Vec::new(),
-            marked_for_deletion: false,
-            nominated_until: None,
-            created: Timestamp::UNIX_EPOCH,
-            price: None,
             managed: true,
-            lifecycle: kerf_model::node::NodeLifecycle::default(),
+            ..Node::empty(name, hostname)
         }));
     }
     snapshot.nodes = nodes;

@@ -1,21 +1,13 @@
 //! Sections 15.7 and 15.8: pod affinity and anti-affinity.
 
+use crate::worlds::two_core_world;
 use kerf_testkit::fixture::{Fixture, check, upstream};
-
-const WORLD: &str = "
-    type t cpu=2 mem=4Gi price=0.1
-    pool default
-";
-
-fn world(rest: &str) -> String {
-    format!("{WORLD}{rest}")
-}
 
 // SCH-228, SCH-234
 #[test]
 fn a_pod_joins_the_zone_of_the_pods_it_likes() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=1 mem=4Gi zone=b
              bound n db cpu=1 mem=1Gi label=app=db
              pod web cpu=1 mem=1Gi near=zone/app=db",
@@ -28,7 +20,7 @@ fn a_pod_joins_the_zone_of_the_pods_it_likes() {
 #[test]
 fn the_first_of_a_group_settles_one_zone() {
     check(
-        &world("pod p*3 cpu=2 mem=1Gi label=app=x near=zone/app=x"),
+        &two_core_world("pod p*3 cpu=2 mem=1Gi label=app=x near=zone/app=x"),
         "default/t a: p-0
          default/t a: p-1
          default/t a: p-2",
@@ -39,7 +31,7 @@ fn the_first_of_a_group_settles_one_zone() {
 #[test]
 fn an_in_flight_machine_is_preferred_to_start_a_group() {
     check(
-        &world(
+        &two_core_world(
             "pod big cpu=1.5 mem=1Gi select=zone:in:c
              pod p cpu=0.5 mem=1Gi label=app=x near=zone/app=x",
         ),
@@ -51,13 +43,13 @@ fn an_in_flight_machine_is_preferred_to_start_a_group() {
 #[test]
 fn self_affinity_on_hostname_uses_one_node_only() {
     check(
-        &world("pod p*3 cpu=1 mem=1Gi label=app=x near=host/app=x"),
+        &two_core_world("pod p*3 cpu=1 mem=1Gi label=app=x near=host/app=x"),
         "default/t: p-0 p-1
          - p-2: unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = hostname-placeholder-0001: 2, \
          podDomains = kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname Exists",
     );
     check(
-        &world(
+        &two_core_world(
             "node n cpu=1 mem=4Gi
              bound n x cpu=1 mem=1Gi label=app=x
              pod p cpu=1 mem=1Gi label=app=x near=host/app=x",
@@ -71,7 +63,7 @@ fn self_affinity_on_hostname_uses_one_node_only() {
 #[test]
 fn no_second_place_is_started_while_a_pod_of_the_group_is_anywhere() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=4 mem=4Gi zone=a
              bound n x cpu=1 mem=1Gi label=app=x
              pod p cpu=1 mem=1Gi label=app=x near=zone/app=x select=zone:in:c",
@@ -80,7 +72,7 @@ fn no_second_place_is_started_while_a_pod_of_the_group_is_anywhere() {
          podDomains = topology.kubernetes.io/zone In [c], nodeDomains = topology.kubernetes.io/zone In [c]",
     );
     check(
-        &world(
+        &two_core_world(
             "node n cpu=4 mem=4Gi zone=a
              bound n x cpu=1 mem=1Gi label=app=x
              pod p cpu=1 mem=1Gi label=app=x near=zone/app=x term=zone:in:c term=zone:in:a",
@@ -95,7 +87,7 @@ fn one_pod_must_be_what_all_terms_ask_for() {
     let both = "near=zone/app=db near=host/tier=hot";
     let cluster = |labels: [&str; 2]| {
         let [a, b] = labels;
-        world(&format!(
+        two_core_world(&format!(
             "node m cpu=4 mem=4Gi zone=a
              node n cpu=4 mem=4Gi zone=b
              bound m x cpu=1 mem=1Gi {a}
@@ -107,7 +99,7 @@ fn one_pod_must_be_what_all_terms_ask_for() {
     let apart = Fixture::read(&cluster(["label=app=db", "label=tier=hot"])).solve(&upstream());
     assert_eq!(apart.unschedulable.len(), 1);
     // Two pods on one node that each meet one term are no pod that meets both.
-    let together = Fixture::read(&world(&format!(
+    let together = Fixture::read(&two_core_world(&format!(
         "node m cpu=4 mem=4Gi zone=a
          bound m x cpu=1 mem=1Gi label=app=db
          bound m y cpu=1 mem=1Gi label=tier=hot
@@ -120,10 +112,10 @@ fn one_pod_must_be_what_all_terms_ask_for() {
 #[test]
 fn a_pod_all_of_whose_terms_select_it_starts_a_group() {
     check(
-        &world("pod p*2 cpu=1 mem=1Gi label=app=x label=tier=hot near=zone/app=x near=host/tier=hot"),
+        &two_core_world("pod p*2 cpu=1 mem=1Gi label=app=x label=tier=hot near=zone/app=x near=host/tier=hot"),
         "default/t a: p-0 p-1",
     );
-    let half = Fixture::read(&world(
+    let half = Fixture::read(&two_core_world(
         "pod p cpu=1 mem=1Gi label=app=x near=zone/app=x near=host/tier=hot",
     ));
     assert_eq!(half.solve(&upstream()).unschedulable.len(), 1);
@@ -133,7 +125,7 @@ fn a_pod_all_of_whose_terms_select_it_starts_a_group() {
 #[test]
 fn affinity_to_nobody_is_unschedulable() {
     check(
-        &world("pod web cpu=1 mem=1Gi near=zone/app=db"),
+        &two_core_world("pod web cpu=1 mem=1Gi near=zone/app=db"),
         "- web: unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 0, b: 0, c: 0, \
          podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone Exists",
     );
@@ -153,7 +145,7 @@ fn chains_resolve_within_one_pass_whatever_the_order() {
     );
     // Beyond upstream, which waits for the zone of `db` to be settled by its launch.
     check(
-        &world(
+        &two_core_world(
             "pod web cpu=2 mem=1Gi label=app=web near=zone/app=db
              pod db cpu=2 mem=1Gi label=app=db",
         ),
@@ -166,7 +158,7 @@ fn chains_resolve_within_one_pass_whatever_the_order() {
 #[test]
 fn anti_affinity_on_hostname_needs_one_machine_each() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=2 mem=4Gi
              bound n x cpu=0.1 mem=1Gi label=app=x
              pod p*2 cpu=0.1 mem=1Gi label=app=x apart=host/app=x",
@@ -180,7 +172,7 @@ fn anti_affinity_on_hostname_needs_one_machine_each() {
 #[test]
 fn a_pod_that_repels_keeps_others_away_though_they_have_no_rule() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=2 mem=4Gi
              bound n lonely cpu=0.1 mem=1Gi apart=host/app=web
              pod web cpu=0.1 mem=1Gi label=app=web
@@ -190,7 +182,7 @@ fn a_pod_that_repels_keeps_others_away_though_they_have_no_rule() {
          n: other",
     );
     check(
-        &world(
+        &two_core_world(
             "pod lonely cpu=0.5 mem=1Gi apart=host/app=web
              pod web cpu=0.1 mem=1Gi label=app=web",
         ),
@@ -203,7 +195,7 @@ fn a_pod_that_repels_keeps_others_away_though_they_have_no_rule() {
 #[test]
 fn a_preferred_repulsion_keeps_nobody_else_away() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=2 mem=4Gi
              bound n lonely cpu=0.1 mem=1Gi apart~10=host/app=web
              pod web cpu=0.1 mem=1Gi label=app=web",
@@ -216,7 +208,7 @@ fn a_preferred_repulsion_keeps_nobody_else_away() {
 #[test]
 fn a_terminating_pod_still_repels() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=2 mem=4Gi zone=a
              bound n lonely cpu=0.1 mem=1Gi apart=zone/app=web terminating
              pod web cpu=0.1 mem=1Gi label=app=web select=zone:in:a,b",
@@ -228,7 +220,7 @@ fn a_terminating_pod_still_repels() {
 // SCH-238: upstream places one per pass, because a zone that is not settled blocks all; here each settles one.
 #[test]
 fn mutually_exclusive_zonal_pods_settle_one_zone_each_in_one_pass() {
-    let fixture = Fixture::read(&world("pod p*4 cpu=1 mem=1Gi label=app=x apart=zone/app=x"));
+    let fixture = Fixture::read(&two_core_world("pod p*4 cpu=1 mem=1Gi label=app=x apart=zone/app=x"));
     let plan = fixture.solve(&upstream());
     assert_eq!(
         fixture.show(&plan),
@@ -255,7 +247,7 @@ fn anti_affinity_works_over_any_label() {
 #[test]
 fn namespaces_decide_whom_a_term_sees() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=4 mem=4Gi zone=b
              bound n db cpu=1 mem=1Gi label=app=db ns=data
              pod seen cpu=2 mem=1Gi near=zone/app=db@data

@@ -1,26 +1,18 @@
 //! Unusual input: the reason is reported on exactly the object at fault, all other pods are placed, and time grows at most linearly.
 
+use crate::worlds::eight_core_world;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_scheduler::{Options, Request, solve};
 use kerf_testkit::fixture::{Fixture, check, upstream};
 use std::sync::Arc;
 
-const WORLD: &str = "
-    type t cpu=8 mem=16Gi price=0.1
-    pool default
-";
-
-fn world(rest: &str) -> String {
-    format!("{WORLD}{rest}")
-}
-
 #[test]
 fn a_list_of_ten_thousand_values_is_looked_through() {
     let values: Vec<String> = (0..10_000).map(|n| format!("z{n}")).collect();
     let (most, all) = (values.join(","), format!("{},b", values.join(",")));
     check(
-        &world(&format!(
+        &eight_core_world(&format!(
             "pod some cpu=2 mem=1Gi select=zone:in:{all}
              pod none cpu=1 mem=1Gi select=zone:in:{most}
              pod not cpu=1 mem=1Gi select=zone:notin:{most}"
@@ -83,7 +75,7 @@ fn a_pool_that_excludes_every_type_is_named_and_harms_nobody() {
 #[test]
 fn a_pod_that_cannot_be_understood_takes_no_part() {
     check(
-        &world(
+        &eight_core_world(
             "pod odd cpu=1 mem=1Gi label=app=x spread=zone/1/app=x faulty=volume
              pod p cpu=1 mem=1Gi label=app=x",
         ),
@@ -94,7 +86,9 @@ fn a_pod_that_cannot_be_understood_takes_no_part() {
 
 /// Pods that differ in every label a selector reads, with one million labels together.
 fn distinct(count: usize, labels: usize) -> Vec<Arc<Pod>> {
-    let one = Fixture::read(&world("pod p cpu=0.1 mem=0.1Gi label=app=x spread=zone/1/app=x"));
+    let one = Fixture::read(&eight_core_world(
+        "pod p cpu=0.1 mem=0.1Gi label=app=x spread=zone/1/app=x",
+    ));
     let model = &one.snapshot.pending[0];
     let pod = |number: usize| {
         let mut pod = Pod::clone(model);
@@ -111,7 +105,7 @@ fn distinct(count: usize, labels: usize) -> Vec<Arc<Pod>> {
 
 #[test]
 fn a_million_distinct_labels_are_no_trouble() {
-    let fixture = Fixture::read(WORLD);
+    let fixture = Fixture::read(&eight_core_world(""));
     let pods = distinct(5_000, 200);
     let plan: Plan = solve(&Request::new(&fixture.snapshot, &pods), &Options::default(), &|| false);
     assert!(plan.unschedulable.is_empty());
@@ -123,7 +117,7 @@ fn thousands_of_groups_are_no_trouble() {
     let lines: Vec<String> = (0..1_500)
         .map(|n| format!("pod p{n} cpu=0.1 mem=0.1Gi label=k{n}=v spread=zone/1/k{n}=v apart=host/k{n}=v"))
         .collect();
-    let fixture = Fixture::read(&world(&lines.join("\n")));
+    let fixture = Fixture::read(&eight_core_world(&lines.join("\n")));
     let plan = solve(&Request::pending(&fixture.snapshot), &Options::default(), &|| false);
     assert!(plan.unschedulable.is_empty());
 }

@@ -31,3 +31,4 @@ mod reserved;
 mod resources;
 mod spread;
 mod texts;
+mod worlds;

@@ -1,15 +1,7 @@
 //! Sections 13 and 14: host ports, volumes.
 
+use crate::worlds::eight_core_world;
 use kerf_testkit::fixture::{Fixture, check, upstream};
-
-const WORLD: &str = "
-    type t cpu=8 mem=16Gi price=0.1
-    pool default
-";
-
-fn world(rest: &str) -> String {
-    format!("{WORLD}{rest}")
-}
 
 // SCH-163, SCH-164, SCH-166
 #[test]
@@ -22,7 +14,7 @@ fn pods_with_one_host_port_are_kept_apart() {
         ("port=80@10.0.0.1", "port=80", false),
         ("port=80@::", "port=80@10.0.0.1", false),
     ] {
-        let text = world(&format!("pod a cpu=1 mem=1Gi {a}\npod b cpu=1 mem=1Gi {b}"));
+        let text = eight_core_world(&format!("pod a cpu=1 mem=1Gi {a}\npod b cpu=1 mem=1Gi {b}"));
         check(
             &text,
             if together {
@@ -38,7 +30,7 @@ fn pods_with_one_host_port_are_kept_apart() {
 #[test]
 fn ports_of_bound_pods_are_taken() {
     check(
-        &world(
+        &eight_core_world(
             "node n cpu=8 mem=16Gi
              bound n x cpu=1 mem=1Gi port=80
              pod a cpu=1 mem=1Gi port=80
@@ -61,7 +53,7 @@ fn a_daemon_port_closes_the_types_the_daemon_runs_on() {
         "default/small: p",
     );
     check(
-        &world("daemon d cpu=0.1 mem=1Gi port=80\npod p cpu=1 mem=1Gi port=80"),
+        &eight_core_world("daemon d cpu=0.1 mem=1Gi port=80\npod p cpu=1 mem=1Gi port=80"),
         "- p: no instance type met the scheduling requirements or had enough resources or had a required offering, \
          requirements=karpenter.sh/nodepool In [default], resources={\"cpu\":\"1\",\"memory\":\"1Gi\",\"pods\":\"1\"}",
     );
@@ -71,7 +63,7 @@ fn a_daemon_port_closes_the_types_the_daemon_runs_on() {
 #[test]
 fn attach_limits_count_distinct_claims_on_existing_nodes_only() {
     check(
-        &world(
+        &eight_core_world(
             "node n cpu=8 mem=16Gi attach=ebs:2
              bound n x cpu=1 mem=1Gi vol=one/ebs
              pod shared cpu=1 mem=1Gi vol=one/ebs
@@ -88,7 +80,7 @@ fn attach_limits_count_distinct_claims_on_existing_nodes_only() {
 #[test]
 fn a_node_over_a_limit_takes_no_pod_at_all() {
     check(
-        &world(
+        &eight_core_world(
             "node n cpu=8 mem=16Gi attach=ebs:1
              bound n x cpu=1 mem=1Gi vol=one/ebs vol=two/ebs
              pod p cpu=1 mem=1Gi",
@@ -101,7 +93,7 @@ fn a_node_over_a_limit_takes_no_pod_at_all() {
 #[test]
 fn a_volume_decides_the_zone() {
     check(
-        &world(
+        &eight_core_world(
             "node n cpu=1 mem=4Gi zone=a
              pod b cpu=1 mem=1Gi vol=data/ebs/zone:in:b
              pod a cpu=1 mem=1Gi vol=other/ebs/zone:in:a",
@@ -115,11 +107,11 @@ fn a_volume_decides_the_zone() {
 #[test]
 fn the_first_combination_of_alternatives_that_works_is_taken() {
     check(
-        &world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a|zone:in:b vol=y/ebs/zone:in:c|zone:in:b"),
+        &eight_core_world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a|zone:in:b vol=y/ebs/zone:in:c|zone:in:b"),
         "default/t b: p",
     );
     check(
-        &world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a vol=y/ebs/zone:in:b"),
+        &eight_core_world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a vol=y/ebs/zone:in:b"),
         "- p: incompatible volume requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone \
          DoesNotExist not in topology.kubernetes.io/zone Exists",
     );
@@ -129,7 +121,7 @@ fn the_first_combination_of_alternatives_that_works_is_taken() {
 #[test]
 fn a_volume_bound_to_another_host_keeps_the_pod_off_new_nodes() {
     check(
-        &world(
+        &eight_core_world(
             "node n cpu=1 mem=4Gi
              pod here cpu=1 mem=1Gi vol=x/ebs/host:in:n
              pod gone cpu=1 mem=1Gi vol=y/ebs/host:in:elsewhere",
@@ -144,7 +136,7 @@ fn a_volume_bound_to_another_host_keeps_the_pod_off_new_nodes() {
 #[test]
 fn a_volume_does_not_narrow_the_domains_of_a_spread() {
     check(
-        &world(
+        &eight_core_world(
             "node n1 cpu=1 mem=1Gi zone=a
              node n2 cpu=1 mem=1Gi zone=b
              node n3 cpu=1 mem=1Gi zone=c
@@ -156,7 +148,7 @@ fn a_volume_does_not_narrow_the_domains_of_a_spread() {
         "default/t a: p",
     );
     check(
-        &world(
+        &eight_core_world(
             "node n1 cpu=1 mem=1Gi zone=a
              bound n1 x1 cpu=1 mem=1Gi label=app=x
              pod p cpu=1 mem=1Gi label=app=x spread=zone/1/app=x vol=v/ebs/zone:in:a",
@@ -173,12 +165,12 @@ fn many_volumes_with_alternatives_are_no_trouble() {
         .map(|at| format!("vol=v{at}/ebs/zone:in:a|zone:in:b|zone:in:c"))
         .collect();
     let text = format!("pod p cpu=1 mem=1Gi {} vol=last/ebs/zone:in:c", volumes.join(" "));
-    check(&world(&text), "default/t c: p");
+    check(&eight_core_world(&text), "default/t c: p");
     let keys: Vec<String> = (0..40)
         .map(|at| format!("vol=v{at}/ebs/k{at}:in:x|k{at}:absent"))
         .collect();
     check(
-        &world(&format!("pod p cpu=1 mem=1Gi {}", keys.join(" "))),
+        &eight_core_world(&format!("pod p cpu=1 mem=1Gi {}", keys.join(" "))),
         "default/t: p",
     );
 }
@@ -189,7 +181,7 @@ fn volumes_that_name_too_many_places_are_the_fault_of_their_pod() {
         .map(|at| format!("vol=v{at}/ebs/zone:notin:x{at}|zone:notin:y{at}"))
         .collect();
     check(
-        &world(&format!(
+        &eight_core_world(&format!(
             "pod p cpu=1 mem=1Gi {}\npod q cpu=1 mem=1Gi",
             volumes.join(" ")
         )),
@@ -202,7 +194,7 @@ fn volumes_that_name_too_many_places_are_the_fault_of_their_pod() {
 #[test]
 fn the_port_of_a_daemon_to_come_is_taken() {
     check(
-        &world(
+        &eight_core_world(
             "daemon d cpu=0.1 mem=0.1Gi port=80 select=zone:in:a
              node n cpu=4 mem=8Gi zone=a
              node m cpu=4 mem=8Gi zone=b
@@ -229,7 +221,7 @@ fn a_port_a_daemon_claims_everywhere_is_to_be_had_nowhere() {
     let cluster = &fixture.snapshot;
     let refused = kerf_check::filter::feasible(&cluster.pending[0], &cluster.nodes[0], cluster);
     assert_eq!(refused, Err(vec![kerf_check::filter::FilterReason::Ports]));
-    let plan = Fixture::read(&world(&format!(
+    let plan = Fixture::read(&eight_core_world(&format!(
         "daemon ports cpu=0.1 mem=0.1Gi port=9100 tol=*\n{clash}"
     )));
     assert_eq!(plan.solve(&upstream()).unschedulable.len(), 1);

@@ -1,22 +1,14 @@
 //! Section 15.6: topology spread.
 
+use crate::worlds::two_core_world;
 use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check, upstream};
-
-const WORLD: &str = "
-    type t cpu=2 mem=4Gi price=0.1
-    pool default
-";
-
-fn world(rest: &str) -> String {
-    format!("{WORLD}{rest}")
-}
 
 // SCH-212, SCH-213, SCH-214, SCH-453
 #[test]
 fn pods_go_to_the_emptiest_zone_and_pin_it() {
     check(
-        &world("pod p*5 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x"),
+        &two_core_world("pod p*5 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x"),
         "default/t a: p-0
          default/t b: p-1
          default/t c: p-2
@@ -28,7 +20,9 @@ fn pods_go_to_the_emptiest_zone_and_pin_it() {
 // SCH-222
 #[test]
 fn eleven_pods_over_three_zones_are_four_four_three() {
-    let fixture = Fixture::read(&world("pod p*11 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/min=3"));
+    let fixture = Fixture::read(&two_core_world(
+        "pod p*11 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/min=3",
+    ));
     let plan = fixture.solve(&upstream());
     let mut by_zone = std::collections::BTreeMap::new();
     for launch in &plan.launches {
@@ -76,7 +70,7 @@ fn constraints_that_differ_in_min_domains_do_not_share_it() {
 #[test]
 fn over_hostnames_the_minimum_is_always_zero() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=8 mem=8Gi
              bound n x cpu=1 mem=1Gi label=app=x
              pod p*2 cpu=0.1 mem=1Gi label=app=x spread=host/1/app=x",
@@ -85,7 +79,7 @@ fn over_hostnames_the_minimum_is_always_zero() {
          default/t: p-1",
     );
     check(
-        &world("pod p*4 cpu=0.1 mem=1Gi label=app=x spread=host/2/app=x"),
+        &two_core_world("pod p*4 cpu=0.1 mem=1Gi label=app=x spread=host/2/app=x"),
         "default/t: p-0 p-1
          default/t: p-2 p-3",
     );
@@ -109,7 +103,7 @@ fn a_pod_that_does_not_select_itself_is_still_bound_by_the_others() {
 #[test]
 fn an_unknown_key_stops_only_its_own_pods() {
     check(
-        &world("pod p cpu=1 mem=1Gi label=app=x spread=rack/1/app=x\npod q cpu=1 mem=1Gi"),
+        &two_core_world("pod p cpu=1 mem=1Gi label=app=x spread=rack/1/app=x\npod q cpu=1 mem=1Gi"),
         "default/t: q
          - p: unsatisfiable topology constraint for topology spread, key=rack (counts = , podDomains = rack Exists, nodeDomains = rack Exists",
     );
@@ -160,7 +154,7 @@ fn a_hard_constraint_on_the_key_narrows_the_minimum() {
 #[test]
 fn an_uneven_start_is_levelled() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=4 mem=4Gi zone=a
              bound n x1 cpu=1 mem=1Gi label=app=x
              bound n x2 cpu=1 mem=1Gi label=app=x
@@ -176,7 +170,7 @@ fn an_uneven_start_is_levelled() {
 #[test]
 fn pods_that_are_gone_or_moving_or_elsewhere_do_not_count() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=4 mem=8Gi zone=a
              bound n x1 cpu=1 mem=1Gi label=app=x terminating
              bound n x2 cpu=1 mem=1Gi label=app=x ns=other
@@ -187,7 +181,7 @@ fn pods_that_are_gone_or_moving_or_elsewhere_do_not_count() {
         "n: p",
     );
     check(
-        &world(
+        &two_core_world(
             "node old cpu=4 mem=8Gi zone=a deleting
              bound old x1 cpu=1 mem=1Gi label=app=x moving
              pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a,b",
@@ -201,7 +195,7 @@ fn pods_that_are_gone_or_moving_or_elsewhere_do_not_count() {
 #[test]
 fn pods_that_stay_on_a_deleting_node_count_but_the_node_takes_none() {
     check(
-        &world(
+        &two_core_world(
             "node old cpu=4 mem=8Gi zone=a deleting
              bound old x1 cpu=1 mem=1Gi label=app=x
              pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a,b",
@@ -385,7 +379,7 @@ fn whether_a_machine_counts_is_settled_when_a_counted_pod_is_placed() {
 #[test]
 fn a_well_known_key_no_type_has_empties_nothing() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=1 mem=1Gi label=topology.kubernetes.io/region=r
              bound n full cpu=1 mem=1Gi
              pod odd cpu=2 mem=1Gi label=app=x spread=region/1/app=x
@@ -405,7 +399,7 @@ fn a_well_known_key_no_type_has_empties_nothing() {
 #[test]
 fn pods_promised_to_a_claim_count() {
     check(
-        &world(
+        &two_core_world(
             "node n cpu=2 mem=4Gi zone=a pool=default claim-only
              bound n x cpu=2 mem=1Gi label=app=x
              pod p*2 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x",

@@ -12,9 +12,10 @@ use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::{Fault, FaultyProvider, Method as Call};
 use kerf_sandbox::CapturedLog;
 use kerf_sandbox::Sandbox;
+use kerf_state::PodTime;
 use kerf_testkit::objects::pod;
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::objects::{create_in, create_unschedulable};
@@ -164,10 +165,7 @@ async fn without_a_pool_nothing_happens_and_nobody_is_told() {
     assert_eq!(metric::value(&simulation, decided), Some(2.0));
     for pod in simulation.pods().await {
         let name = pod.metadata.name.unwrap_or_default();
-        let time = simulation
-            .context
-            .cluster
-            .with_times(|times| times.get("default", &name).cloned());
+        let time = times_of(&simulation, &name);
         assert!(
             time.is_some_and(|time| time.decided.is_some() && time.schedulable.is_none()),
             "{name}"
@@ -213,11 +211,7 @@ async fn unbound_pods_of_every_namespace_get_machines_and_nobody_is_bound() {
 async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     // It may not be evicted now, though no budget blocks it for good (SCH-030).
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let budget =
-        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
-    let budget = serde_json::from_value(budget).expect("a budget");
-    budgets.create(&PostParams::default(), &budget).await.expect("created");
+    budget(&simulation, "web", json!({"minAvailable": 1})).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let old = simulation.some_claim().await;
     let before: BTreeSet<_> = simulation
@@ -252,11 +246,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
 #[tokio::test(start_paused = true)]
 async fn a_draining_node_triggers_again_when_there_was_no_room() {
     let simulation = Simulation::with_one_pod(json!({"limits": {"nodes": "1"}}), json!({})).await;
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let budget =
-        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
-    let budget = serde_json::from_value(budget).expect("a budget");
-    budgets.create(&PostParams::default(), &budget).await.expect("created");
+    budget(&simulation, "web", json!({"minAvailable": 1})).await;
     simulation
         .patch::<NodePool>("web", json!({"spec": {"limits": {"cpu": "0"}}}))
         .await;
@@ -338,15 +328,20 @@ async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
     simulation.stop().await;
 }
 
+/// The scheduling times of a pod in the namespace `default`.
+fn times_of(simulation: &Simulation, pod: &str) -> Option<PodTime> {
+    let cluster = &simulation.context.cluster;
+    cluster.with_times(|times| times.get("default", pod).cloned())
+}
+
 /// A disruption budget for an app.
 pub(crate) async fn budget(simulation: &Simulation, app: &str, rule: Value) {
     let mut spec = json!({"selector": {"matchLabels": {"app": app}}});
     for (key, value) in rule.as_object().into_iter().flatten() {
         spec[key] = value.clone();
     }
-    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let object = serde_json::from_value(json!({"metadata": {"name": app}, "spec": spec})).expect("a budget");
-    budgets.create(&PostParams::default(), &object).await.expect("created");
+    let object = json!({"metadata": {"name": app}, "spec": spec});
+    create_in::<PodDisruptionBudget>(&simulation.client(), "default", object).await;
 }
 
 // SCH-469
@@ -479,10 +474,7 @@ async fn a_claim_that_was_written_is_known_counted_and_told_of() {
         .await;
     for pod in simulation.pods().await {
         let name = pod.metadata.name.unwrap_or_default();
-        let time = simulation
-            .context
-            .cluster
-            .with_times(|times| times.get("default", &name).cloned());
+        let time = times_of(&simulation, &name);
         assert_eq!(time.and_then(|time| time.claim).as_deref(), Some(&*claim));
     }
     simulation.stop().await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::KwokNodeClass;
-use kerf_cloud::{Fault, FaultyProvider, Method};
+use kerf_cloud::Fault;
 use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
@@ -18,19 +18,6 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::simulation::harness::{Simulation, create};
-
-/// A simulation whose launches misbehave so, one after the other.
-async fn with_launches(faults: impl IntoIterator<Item = Fault>) -> Simulation {
-    let faults: Vec<Fault> = faults.into_iter().collect();
-    Simulation::start_around(move |provider| {
-        let faulty = FaultyProvider::scripted(provider);
-        for fault in faults {
-            faulty.next(Method::Create, fault);
-        }
-        Arc::new(faulty)
-    })
-    .await
-}
 
 /// Pods of which a machine holds one.
 fn alone(app: &str) -> serde_json::Value {
@@ -60,7 +47,7 @@ async fn seen_until(simulation: &Simulation, running: usize, seconds: u64) -> BT
 #[tokio::test(start_paused = true)]
 async fn slow_launches_delay_only_their_own_pods() {
     let slow = Fault::Slow(Duration::from_secs(200));
-    let simulation = with_launches([slow; 3]).await;
+    let simulation = Simulation::with_faulty_launches([slow; 3]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("first", 3, "100m", alone("first")).await;
     simulation.until_claims(3, 60).await;
@@ -79,7 +66,7 @@ async fn slow_launches_delay_only_their_own_pods() {
 #[tokio::test(start_paused = true)]
 async fn pods_of_failed_launches_are_planned_again_and_only_those() {
     let faults = [Fault::InsufficientCapacity; 5];
-    let simulation = with_launches(faults).await;
+    let simulation = Simulation::with_faulty_launches(faults).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 3, "1", alone("web")).await;
     let seen = seen_until(&simulation, 3, 300).await;
@@ -92,7 +79,7 @@ async fn pods_of_failed_launches_are_planned_again_and_only_those() {
 // SCH-044, SCH-468
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_knows_no_promise_waits_for_the_launch() {
-    let before = with_launches([Fault::Slow(Duration::from_secs(600))]).await;
+    let before = Simulation::with_faulty_launches([Fault::Slow(Duration::from_secs(600))]).await;
     before.pool("web", json!({})).await;
     before.deployment("first", 1, "1", json!({})).await;
     before.until_claims(1, 30).await;

@@ -206,10 +206,7 @@ async fn requirements_that_exclude_a_node_replace_it_and_wider_ones_cure_it() {
 // DIS-035, DIS-245
 #[tokio::test(start_paused = true)]
 async fn a_protected_pod_keeps_its_drifted_node() {
-    let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
-    annotate_pod(&simulation, &pod, json!("true")).await;
-    simulation.change_template("2").await;
+    let (simulation, pod) = drifted_under_a_pod(json!("true")).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(
         (
@@ -232,10 +229,7 @@ async fn a_protected_pod_keeps_its_drifted_node() {
 // DIS-055, DIS-056, OPS-206, OPS-207
 #[tokio::test(start_paused = true)]
 async fn protection_for_a_time_ends_by_itself() {
-    let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
-    annotate_pod(&simulation, &pod, json!("5m")).await;
-    simulation.change_template("2").await;
+    let (simulation, _) = drifted_under_a_pod(json!("5m")).await;
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((tainted(&simulation).await, simulation.claims().await.len()), (0, 1));
     let until = simulation.messages("DoNotDisruptUntil").await;
@@ -257,10 +251,7 @@ async fn protection_for_a_time_ends_by_itself() {
 // DIS-053, OPS-205
 #[tokio::test(start_paused = true)]
 async fn nonsense_protects_nothing_and_is_told() {
-    let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
-    annotate_pod(&simulation, &pod, json!("yes")).await;
-    simulation.change_template("2").await;
+    let (simulation, _) = drifted_under_a_pod(json!("yes")).await;
     simulation
         .until("it is renewed", 120, async |s| is_renewed(s, "2", 1, 1).await)
         .await;
@@ -271,6 +262,21 @@ async fn nonsense_protects_nothing_and_is_told() {
         "{told:?}"
     );
     simulation.stop().await;
+}
+
+/// How many decisions for a reason deleted nodes without a replacement.
+fn deletions_of(simulation: &Simulation, reason: &str) -> f64 {
+    let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
+    decisions.get(&["delete", reason, ""])
+}
+
+/// A node that has drifted, with one pod whose annotation do-not-disrupt has this value. Returns the name of the pod, too.
+async fn drifted_under_a_pod(do_not_disrupt: Value) -> (Simulation, String) {
+    let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
+    let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
+    annotate_pod(&simulation, &pod, do_not_disrupt).await;
+    simulation.change_template("2").await;
+    (simulation, pod)
 }
 
 async fn annotate_pod(simulation: &Simulation, name: &str, value: Value) {
@@ -289,11 +295,7 @@ async fn an_empty_drifted_node_goes_as_drifted_while_it_may_not_be_consolidated(
     simulation.scale("web", 0).await;
     simulation.change_template("2").await;
     simulation.until_nodes(0, 60).await;
-    let metrics = &simulation.context.metrics;
-    assert_eq!(
-        metrics.counter(&DISRUPTION_DECISIONS).get(&["delete", "drifted", ""]),
-        1.0
-    );
+    assert_eq!(deletions_of(&simulation, "drifted"), 1.0);
     simulation.stop().await;
 }
 
@@ -455,11 +457,7 @@ async fn a_restart_in_the_middle_wastes_nothing() {
         before.contains(&after),
         "the first replacement was used, no second was made"
     );
-    let metrics = &simulation.context.metrics;
-    assert_eq!(
-        metrics.counter(&DISRUPTION_DECISIONS).get(&["delete", "drifted", ""]),
-        1.0
-    );
+    assert_eq!(deletions_of(&simulation, "drifted"), 1.0);
     simulation.stop().await;
 }
 
@@ -479,11 +477,7 @@ async fn a_grace_period_opens_the_door_for_drift() {
             .any(|node: &Node| node.metadata.deletion_timestamp.is_some())
     };
     simulation.until("the node is drained", 60, old).await;
-    let metrics = &simulation.context.metrics;
-    assert_eq!(
-        metrics.counter(&DISRUPTION_DECISIONS).get(&["delete", "drifted", ""]),
-        1.0
-    );
+    assert_eq!(deletions_of(&simulation, "drifted"), 1.0);
     simulation
         .until("the pod runs on a new one", 240, async |s| {
             is_renewed(s, "2", 1, 1).await

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::simulation::emptiness::apart;
@@ -149,12 +149,7 @@ async fn a_claim_nobody_can_launch_stops_planning_for_less_than_a_minute() {
 async fn a_pool_deleted_from_under_its_nodes_leaves_them_running() {
     let simulation = with_nodes(2, json!({})).await;
     let before = staying(&simulation).await;
-    let api: Api<NodePool> = Api::all(simulation.client());
-    let orphan = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Orphan),
-        ..DeleteParams::default()
-    };
-    api.delete("web", &orphan).await.expect("deleted");
+    simulation.delete_pool_only("web").await;
     simulation
         .until("its nodes say so", 180, async |s| {
             blocked(s, "NodePool not found (NodePool=web)").await == ["Node", "Node", "NodeClaim", "NodeClaim"]

@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::Backup;
-use kerf_cloud::CloudProvider;
+use kerf_cloud::{CloudProvider, Fault, FaultyProvider, Method};
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Clock, Options};
 use kerf_sandbox::Sandbox;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -71,6 +71,19 @@ impl Simulation {
         create::<KwokNodeClass>(&sandbox.client(), class).await;
         let client = sandbox.client();
         Self::join_around(sandbox, client, |_| {}, wrap)
+    }
+
+    /// Controllers whose launches have these faults, one after the other.
+    pub(crate) async fn with_faulty_launches(faults: impl IntoIterator<Item = Fault>) -> Self {
+        let faults: Vec<Fault> = faults.into_iter().collect();
+        Self::start_around(move |provider| {
+            let faulty = FaultyProvider::scripted(provider);
+            for fault in faults {
+                faulty.next(Method::Create, fault);
+            }
+            Arc::new(faulty)
+        })
+        .await
     }
 
     /// Starts controllers on an existing cluster.
@@ -307,6 +320,16 @@ impl Simulation {
     {
         let api: Api<K> = Api::all(self.client());
         api.delete(name, &DeleteParams::default()).await.expect("deleted");
+    }
+
+    /// Deletes a NodePool, but not its NodeClaims.
+    pub(crate) async fn delete_pool_only(&self, name: &str) {
+        let pools: Api<NodePool> = Api::all(self.client());
+        let orphan = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Orphan),
+            ..DeleteParams::default()
+        };
+        pools.delete(name, &orphan).await.expect("deleted");
     }
 
     pub(crate) async fn patch<K>(&self, name: &str, patch: Value)

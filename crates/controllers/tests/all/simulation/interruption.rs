@@ -9,7 +9,7 @@ use kerf_api::NodeClaim;
 use kerf_cloud::{CloudError, CloudProvider, Decorator, Interruption, InterruptionKind, SignalQueue};
 use kerf_kwok::INTERRUPTION;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
-use kerf_sandbox::faults::FaultPlan;
+use kerf_sandbox::faults::{FaultPlan, Faults};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -66,14 +66,20 @@ fn count(simulation: &Simulation, claim: &NodeClaim, reason: &str) -> f64 {
     counter.get(&[reason, "web", &labels["karpenter.sh/capacity-type"]])
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_signal_is_acted_on_again_after_an_outage_of_the_api_server() {
+/// Controllers whose cloud announces what is put into the queue, and the faults of their calls.
+async fn announced() -> (Simulation, Arc<SignalQueue>, Faults) {
     let signals = Arc::new(SignalQueue::default());
     let raised = Arc::clone(&signals);
     let sandbox = Simulation::start().await.crash().await;
     let (client, faults) = sandbox.client_with_faults("controllers");
     let announcing = move |inner| -> Arc<dyn CloudProvider> { Arc::new(Announcing { inner, signals: raised }) };
     let simulation = Simulation::join_around(sandbox, client, |_| {}, announcing);
+    (simulation, signals, faults)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_acted_on_again_after_an_outage_of_the_api_server() {
+    let (simulation, signals, faults) = announced().await;
     simulation.run_one_pod(json!({}), json!({})).await;
     let claim = simulation.claims().await.pop().expect("a claim");
     faults.set(FaultPlan {
@@ -175,12 +181,7 @@ async fn a_queue_that_cannot_be_read_is_asked_less_and_less_often() {
 
 #[tokio::test(start_paused = true)]
 async fn a_signal_about_a_claim_that_the_watch_has_not_delivered_has_its_effect() {
-    let signals = Arc::new(SignalQueue::default());
-    let raised = Arc::clone(&signals);
-    let sandbox = Simulation::start().await.crash().await;
-    let (client, faults) = sandbox.client_with_faults("controllers");
-    let announcing = move |inner| -> Arc<dyn CloudProvider> { Arc::new(Announcing { inner, signals: raised }) };
-    let simulation = Simulation::join_around(sandbox, client, |_| {}, announcing);
+    let (simulation, signals, faults) = announced().await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     faults.set(FaultPlan {
         watch_loss: 1.0,

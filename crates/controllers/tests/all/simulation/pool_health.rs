@@ -7,8 +7,6 @@ use http::{Method, StatusCode};
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kerf_sandbox::faults::FaultPlan;
-use kube::Api;
-use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
@@ -65,12 +63,7 @@ async fn an_unhealthy_pool_is_still_launched_from() {
 }
 
 async fn delete_pool(simulation: &Simulation) {
-    let api: Api<NodePool> = Api::all(simulation.client());
-    let orphan = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Orphan),
-        ..DeleteParams::default()
-    };
-    api.delete("web", &orphan).await.expect("deleted");
+    simulation.delete_pool_only("web").await;
     simulation
         .until("the pool is gone", 30, async |s| {
             list::<NodePool>(&s.client()).await.is_empty()

@@ -1,10 +1,9 @@
 //! From pending pods to running pods.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::{Conditioned, NodeClaim, NodePool, annotations};
-use kerf_cloud::{Fault, FaultyProvider, Method};
+use kerf_cloud::Fault;
 use serde_json::{Value, json};
 
 use crate::simulation::harness::{Simulation, list, name};
@@ -190,22 +189,9 @@ async fn limits_satisfy_part_of_a_batch() {
     simulation.stop().await;
 }
 
-/// A simulation whose next launches misbehave so.
-async fn with_faulty_launches(faults: &[Fault]) -> Simulation {
-    let faults = faults.to_vec();
-    Simulation::start_around(move |provider| {
-        let faulty = FaultyProvider::scripted(provider);
-        for fault in faults {
-            faulty.next(Method::Create, fault);
-        }
-        Arc::new(faulty)
-    })
-    .await
-}
-
 #[tokio::test(start_paused = true)]
 async fn planning_goes_on_while_a_machine_is_launched() {
-    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(60))]).await;
+    let simulation = Simulation::with_faulty_launches([Fault::Slow(Duration::from_secs(60))]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("first", 1, "1", json!({})).await;
     simulation.until_claims(1, 30).await;
@@ -225,7 +211,7 @@ async fn planning_goes_on_while_a_machine_is_launched() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_launch_that_failed_get_another_one_at_once() {
-    let simulation = with_faulty_launches(&[Fault::InsufficientCapacity]).await;
+    let simulation = Simulation::with_faulty_launches([Fault::InsufficientCapacity]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
     simulation.until_running(1, 30).await;
@@ -235,7 +221,7 @@ async fn pods_of_a_launch_that_failed_get_another_one_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_of_an_earlier_life_are_counted_on() {
-    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(600))]).await;
+    let simulation = Simulation::with_faulty_launches([Fault::Slow(Duration::from_secs(600))]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 3, "1", json!({})).await;
     simulation

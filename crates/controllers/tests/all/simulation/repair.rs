@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kerf_api::{Conditioned, NodeClaim};
 use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODECLAIMS_UNHEALTHY_DISRUPTED};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::simulation::emptiness::apart;
@@ -77,18 +77,22 @@ async fn nothing_is_repaired_with_the_gate_off() {
     simulation.stop().await;
 }
 
+async fn two_become_unready_and_all_stay(simulation: &Simulation, nodes: &[Node]) {
+    for node in &nodes[..2] {
+        simulation.set_kubelet(node, Some("not-ready")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    for node in nodes {
+        assert!(simulation.current_node(node).await.is_some());
+    }
+}
+
 // LIF-149, LIF-151, LIF-152, OPS-201
 #[tokio::test(start_paused = true)]
 async fn an_outage_stops_repair() {
     let simulation = with_nodes(4, true).await;
     let nodes = simulation.nodes().await;
-    for node in &nodes[..2] {
-        simulation.set_kubelet(node, Some("not-ready")).await;
-    }
-    tokio::time::sleep(Duration::from_secs(1000)).await;
-    for node in &nodes {
-        assert!(simulation.current_node(node).await.is_some());
-    }
+    two_become_unready_and_all_stay(&simulation, &nodes).await;
     let events = simulation.events("NodeRepairBlocked").await;
     let text = "more than 20% nodes are unhealthy in the nodepool";
     assert!(!events.is_empty() && events.iter().all(|event| event.message.as_deref() == Some(text)));
@@ -178,20 +182,9 @@ async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_among_nodes_without_their_pool_stops_repair_without_an_event() {
     let simulation = with_nodes(4, true).await;
-    let pools: Api<NodePool> = Api::all(simulation.client());
-    let orphan = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Orphan),
-        ..DeleteParams::default()
-    };
-    pools.delete("web", &orphan).await.expect("deleted");
+    simulation.delete_pool_only("web").await;
     let nodes = simulation.nodes().await;
-    for node in &nodes[..2] {
-        simulation.set_kubelet(node, Some("not-ready")).await;
-    }
-    tokio::time::sleep(Duration::from_secs(1000)).await;
-    for node in &nodes {
-        assert!(simulation.current_node(node).await.is_some());
-    }
+    two_become_unready_and_all_stay(&simulation, &nodes).await;
     assert_eq!(simulation.messages("NodeRepairBlocked").await, [""; 0]);
     simulation.set_kubelet(&nodes[0], None).await;
     simulation.until_node_gone(&nodes[1], 310).await;

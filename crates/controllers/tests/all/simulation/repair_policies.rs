@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{Conditioned, NodeClaim, NodePool, NodeRepairPolicy};
-use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::ClusterResourceScope;
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
@@ -229,12 +229,7 @@ async fn a_gentle_policy_takes_no_node_of_a_pool_that_is_missing() {
     let simulation = with_nodes(3, false).await;
     let gentle = json!({"action": "Drain", "maxUnhealthy": "100%"});
     policy(&simulation, "gentle", gentle).await;
-    let pools: Api<NodePool> = Api::all(simulation.client());
-    let orphan = DeleteParams {
-        propagation_policy: Some(PropagationPolicy::Orphan),
-        ..DeleteParams::default()
-    };
-    pools.delete("web", &orphan).await.expect("deleted");
+    simulation.delete_pool_only("web").await;
     let nodes = simulation.nodes().await;
     spoil(&simulation, &nodes).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
