@@ -1,4 +1,6 @@
 //! Vectors that are read by ids of their own.
+//!
+//! The solver has an `IdVec`, too. Its ids are made from any number; here only a vector gives ids out, so that reading one cannot fail.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
