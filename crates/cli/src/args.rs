@@ -146,7 +146,8 @@ pub(crate) struct SimulateArgs {
     /// Check the plan against the Kubernetes rules, with code that shares no logic with the solver.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Print a lower bound of the cost: no plan for the same pods costs less. Topology and limits are left out of it.
+    /// Print a lower bound of the cost: no plan for the same pods costs less. Topology and limits are left out of it. What the plan costs more is
+    /// divided among its causes.
     #[arg(long, conflicts_with = "consolidate")]
     pub(crate) bound: bool,
     /// Print what the plan would cost without each constraint: spread, affinity, requirements, limits, DaemonSets, packing. Plans again

@@ -84,7 +84,7 @@ impl Constraint {
     }
 
     /// The same cluster and settings without the constraint.
-    fn lift(&self, inputs: &Inputs<'_>) -> (Arc<Snapshot>, Settings) {
+    pub(crate) fn lift(&self, inputs: &Inputs<'_>) -> (Arc<Snapshot>, Settings) {
         let (mut snapshot, mut settings) = (Snapshot::clone(inputs.snapshot), inputs.settings.clone());
         match self {
             Self::TopologySpread(key) => {

@@ -3,6 +3,7 @@
 use super::constraint_costs::ConstraintCost;
 use crate::node_report::NodeReport;
 use kerf_check::Violation;
+use kerf_decide::GapCause;
 use kerf_model::intern::sym;
 use kerf_model::plan::{Cause, Plan, Refusal, Refuser};
 use kerf_model::pod::Pod;
@@ -39,13 +40,35 @@ pub(crate) struct Bound {
     /// How much more the plan costs, as a share of the bound. Absent where the bound is zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gap: Option<f64>,
+    /// What the gap is due to, as far as re-solving without it shows. The sum is the gap.
+    pub(crate) causes: Vec<CauseOfGap>,
+}
+
+/// A part of the gap between a plan and its lower bound.
+#[derive(Serialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CauseOfGap {
+    pub(crate) cause: &'static str,
+    pub(crate) price_per_hour: f64,
 }
 
 impl Bound {
-    pub(crate) fn new(bound: Price, plan: &Plan) -> Self {
+    pub(crate) fn new(bound: Price, plan: &Plan, causes: &[(GapCause, Price)]) -> Self {
+        let causes = causes.iter().map(|(cause, part)| CauseOfGap {
+            cause: match cause {
+                GapCause::ForecastBinding => "forecast binding",
+                GapCause::Packing => "packing",
+                GapCause::Topology => "topology",
+                GapCause::Limits => "limits",
+                GapCause::MinValues => "minValues",
+                GapCause::WholeMachines => "whole machines",
+            },
+            price_per_hour: part.per_hour(),
+        });
         Self {
             price_per_hour: bound.per_hour(),
             gap: cost_gap(bound, plan),
+            causes: causes.collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context;
 use kerf_api::annotations;
-use kerf_decide::{Memory, PlanCost, Provision, provision, rebalance};
+use kerf_decide::{Memory, PlanCost, Provision, gap_causes, provision, rebalance};
 use kerf_model::intern::Interner;
 use kerf_model::nodepool::PackingFault;
 use kerf_model::plan::Plan;
@@ -84,7 +84,9 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let mut report = SimulationReport::new(snapshot, &plan);
     if args.bound {
         let request = Request::new(snapshot, &decision.batch.pods);
-        report.bound = Some(Bound::new(cost_bound(&request, &inputs.settings.solver, &plan), &plan));
+        let bound = cost_bound(&request, &inputs.settings.solver, &plan);
+        let causes = gap_causes(&inputs.view(), &plan, bound);
+        report.bound = Some(Bound::new(bound, &plan, &causes));
     }
     if args.explain_cost {
         report.constraint_costs = Some(constraint_costs(&inputs, PlanCost::of(&plan)));

@@ -149,6 +149,14 @@ fn summary(report: &SimulationReport, text: &mut String) {
             "lower bound: {:.4} $/h, the plan costs {gap} more",
             bound.price_per_hour
         );
+        // The others print as zero.
+        let causes = bound.causes.iter().filter(|one| one.price_per_hour >= 0.000_05);
+        let causes: Vec<String> = causes
+            .map(|one| format!("{} {:.4} $/h", one.cause, one.price_per_hour))
+            .collect();
+        if !causes.is_empty() {
+            let _ = writeln!(text, "  due to: {}", causes.join(", "));
+        }
     }
     if let Some(verification) = &report.verification {
         if verification.valid {

@@ -6,6 +6,7 @@ mod case;
 mod constraint_cost;
 mod convergence;
 mod forecast;
+mod gap;
 mod passes;
 mod property;
 mod provisioning;
