@@ -86,10 +86,9 @@ fn search(
         return;
     }
     let closed = inputs.closed();
-    let uid = |candidate: &Candidate| candidate.node.lifecycle.claim_uid.clone().unwrap_or_default();
     let basis = SearchBasis {
         epoch: inputs.in_flight.consolidation_epoch,
-        eligible: eligible.iter().map(uid).collect(),
+        eligible: eligible.iter().map(|one| Arc::clone(one.claim_uid())).collect(),
         closed: closed.clone(),
         undone_until: inputs.in_flight.undone.iter().map(|undone| undone.until).collect(),
     };

@@ -21,7 +21,7 @@ pub enum Class {
     Eventual,
 }
 
-/// A node that may be disrupted.
+/// A node that may be disrupted. It has a NodeClaim.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Its index in the snapshot.
@@ -36,6 +36,8 @@ pub struct Candidate {
     pub price: Price,
     /// The cost of moving its pods (DIS-045).
     pub cost: Cost,
+    claim: Arc<str>,
+    claim_uid: Arc<str>,
 }
 
 impl Candidate {
@@ -53,8 +55,13 @@ impl Candidate {
     }
 
     /// The NodeClaim's name.
-    pub fn claim(&self) -> &str {
-        self.node.claim_name.as_deref().unwrap_or_default()
+    pub fn claim(&self) -> &Arc<str> {
+        &self.claim
+    }
+
+    /// The NodeClaim's unique id.
+    pub fn claim_uid(&self) -> &Arc<str> {
+        &self.claim_uid
     }
 }
 
@@ -150,7 +157,7 @@ fn candidate(moment: &Moment<'_>, class: Class, index: usize, node: &Arc<Node>) 
     if !overlooks_pods && let Some(blocker) = pods::blocker(&node.pods, moment.snapshot, moment.now) {
         return Err(blocker);
     }
-    Ok(Candidate::new(index, node, pool))
+    Candidate::new(index, node, pool).ok_or(Blocker::Unmanaged)
 }
 
 /// Every blocker of a node for graceful methods, in upstream's order, with the pod it is about.
@@ -187,25 +194,28 @@ fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
 }
 
 impl Candidate {
-    fn new(index: usize, node: &Arc<Node>, pool: &Arc<NodePool>) -> Self {
+    /// `None` if the node has no NodeClaim.
+    fn new(index: usize, node: &Arc<Node>, pool: &Arc<NodePool>) -> Option<Self> {
         let moving = node.pods.iter().filter(|pod| pods::reschedulable(pod));
         let moving: Vec<Arc<Pod>> = moving.cloned().collect();
         let cost = Cost::of_node(&moving);
-        Self {
+        Some(Self {
             index,
             node: Arc::clone(node),
             pool: Arc::clone(pool),
             pods: moving,
             price: node.price.unwrap_or(Price::ZERO),
             cost,
-        }
+            claim: node.claim_name.clone()?,
+            claim_uid: node.lifecycle.claim_uid.clone()?,
+        })
     }
 
-    /// A candidate made from a node without a check for blockers; `None` if its pool is unknown.
+    /// A candidate made from a node without a check for blockers; `None` if its pool is unknown or it has no NodeClaim.
     pub(crate) fn of_node(snapshot: &Snapshot, index: usize) -> Option<Self> {
         let node = snapshot.nodes.get(index)?;
         let label = node.pool?;
         let pool = snapshot.pools.iter().find(|pool| pool.label == label)?;
-        Some(Self::new(index, node, pool))
+        Self::new(index, node, pool)
     }
 }

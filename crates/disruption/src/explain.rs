@@ -277,7 +277,6 @@ fn all_blocked(node: &Node, blockers: &[(Option<&Arc<Pod>>, Blocker)], now: Time
 
 /// A blocker as an obstacle.
 fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestamp) -> Obstacle {
-    let claim = || Object::cluster_wide("NodeClaim", node.claim_name.as_deref().unwrap_or_default());
     let own = || Object::cluster_wide("Node", node.node_name.as_deref().unwrap_or(&node.name));
     let (objects, remedy) = match blocker {
         Blocker::Queued => (
@@ -288,8 +287,9 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
             vec![own()],
             "none: no NodeClaim stands behind it, so it is somebody else's to remove".to_owned(),
         ),
+        // A machine without a Node has the name of its NodeClaim.
         Blocker::NoNode => (
-            vec![claim()],
+            vec![Object::cluster_wide("NodeClaim", &node.name)],
             "wait until its machine has joined the cluster".to_owned(),
         ),
         Blocker::Uninitialized => (

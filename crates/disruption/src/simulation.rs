@@ -242,11 +242,9 @@ impl<'a> WhatIf<'a> {
     fn on_uninitialized(&self, plan: &Plan) -> Vec<Unplaced> {
         let mut found = Vec::new();
         for placement in &plan.existing {
-            let node = self.snapshot.node(&placement.node);
-            let Some(node) = node.filter(|node| node.managed && !node.initialized) else {
+            let Some(why) = self.snapshot.node(&placement.node).and_then(|node| against(node)) else {
                 continue;
             };
-            let why = against(node);
             let homeless = |pod: &Pod| self.homeless.iter().any(|(_, other)| other.uid == pod.uid);
             let undependable = |pod: &&Arc<Pod>| !homeless(pod) && !self.pending.contains(&*pod.uid);
             found.extend(placement.pods.iter().filter(undependable).map(|pod| Unplaced {
@@ -262,20 +260,20 @@ impl<'a> WhatIf<'a> {
     fn promised(&self, candidates: &[&Candidate]) -> impl Iterator<Item = Unplaced> {
         let pods = candidates.iter().flat_map(|candidate| &candidate.pods);
         pods.filter_map(|pod| {
-            let why = against(self.served.get(&*pod.uid)?);
+            let why = against(self.served.get(&*pod.uid)?)?;
             let pod = Arc::clone(pod);
             Some(Unplaced { pod, why })
         })
     }
 }
 
-/// The reason why a node that is not initialized takes no pod (DIS-100).
-fn against(node: &Node) -> String {
-    let claim = node.claim_name.as_deref().unwrap_or_default();
-    format!(
-        "would schedule against uninitialized nodeclaim/{claim}, node/{}",
-        node.name
-    )
+/// The reason why a node of a NodeClaim takes no pod (DIS-100); `None` if it is initialized.
+fn against(node: &Node) -> Option<String> {
+    let claim = node.claim_name.as_ref().filter(|_| !node.initialized)?;
+    let name = &node.name;
+    Some(format!(
+        "would schedule against uninitialized nodeclaim/{claim}, node/{name}"
+    ))
 }
 
 fn name(pod: &Pod) -> (&str, &str) {

@@ -90,7 +90,7 @@ pub fn remaining_candidates(
 
 /// Whether two candidates are the same machine.
 fn is_same(one: &Candidate, other: &Candidate) -> bool {
-    other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid
+    other.node.name == one.node.name && other.claim_uid() == one.claim_uid()
 }
 
 /// Whether the pods of the command's nodes, as they are now, still fit with the launches of the command (DIS-183 to DIS-185). Prices are not

@@ -293,7 +293,7 @@ fn going(candidate: &Candidate, interner: &Interner) -> Value {
     let label = |key| candidate.node.label(key).map_or("", |value| interner.text(value));
     json!({
         "Node": {"name": &*candidate.node.name},
-        "NodeClaim": {"name": candidate.claim()},
+        "NodeClaim": {"name": &**candidate.claim()},
         "instance-type": label(sym::INSTANCE_TYPE),
         "capacity-type": label(sym::CAPACITY_TYPE),
     })

@@ -22,7 +22,7 @@ impl StaticReplacement {
         let candidate = command.candidates.first()?;
         let pool = context.cluster.pool(&candidate.pool.name)?;
         let room = Reservation::take(&context.cluster, &candidate.pool.name, pool.spec.node_limit(), 1)?;
-        let claim: Arc<str> = candidate.claim().into();
+        let claim = Arc::clone(candidate.claim());
         context.cluster.set_pending_disruption(&claim, true);
         Some(Self {
             cluster: context.cluster.clone(),

@@ -103,7 +103,7 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "DIS-181",
         effect: "a node whose claim was replaced counts as the command's",
         file: "crates/disruption/src/validation.rs",
-        code: "other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid",
+        code: "other.node.name == one.node.name && other.claim_uid() == one.claim_uid()",
         broken: "other.node.name == one.node.name",
         tests: "-p kerf-disruption",
     },
