@@ -208,14 +208,22 @@ async fn watch_classes(
                 (failures, reported) = (0, None);
                 match event {
                     watcher::Event::Init => {}
-                    watcher::Event::InitApply(object) => filling.push(read(object)),
+                    watcher::Event::InitApply(object) => filling.extend(read(object)),
                     watcher::Event::InitDone => {
                         cluster.notify(cluster.reset_classes(kind, std::mem::take(&mut filling)));
                         gate.mark(kind.kind);
                         relist.complete(begun);
                     }
-                    watcher::Event::Apply(object) => cluster.notify(cluster.apply_class(read(object))),
-                    watcher::Event::Delete(object) => cluster.notify(cluster.delete_class(&read(object))),
+                    watcher::Event::Apply(object) => {
+                        if let Some(class) = read(object) {
+                            cluster.notify(cluster.apply_class(class));
+                        }
+                    }
+                    watcher::Event::Delete(object) => {
+                        if let Some(class) = read(object) {
+                            cluster.notify(cluster.delete_class(&class));
+                        }
+                    }
                 }
             }
             Some(Err(error)) => {

@@ -57,17 +57,35 @@ pub(crate) fn identity(text: &str) -> ObjectMeta {
     }
 }
 
-impl<K: DeserializeOwned> Readable<K> {
-    /// Reads the JSON text of an object.
+impl<K: DeserializeOwned + Resource> Readable<K> {
+    /// Reads the JSON text of an object. An object without a name or unique id is unreadable: an API server gives every object both.
     pub(crate) fn of(text: &str) -> Self {
-        Self(serde_json::from_str(text).map_err(|_| Unreadable {
+        let unreadable = |error| Unreadable {
             metadata: identity(text),
-            error: problem::<K>(text),
-        }))
+            error,
+        };
+        let object: K = match serde_json::from_str(text) {
+            Ok(object) => object,
+            Err(_) => return Self(Err(unreadable(problem::<K>(text)))),
+        };
+        Self(match missing(object.meta()) {
+            None => Ok(object),
+            Some(field) => Err(unreadable(format!("{field}: is missing"))),
+        })
     }
 }
 
-impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
+/// The field of an object's identity that is missing.
+fn missing(meta: &ObjectMeta) -> Option<&'static str> {
+    let is_empty = |field: &Option<String>| field.as_ref().is_none_or(String::is_empty);
+    let fields = [("metadata.name", &meta.name), ("metadata.uid", &meta.uid)];
+    fields
+        .into_iter()
+        .find(|(_, value)| is_empty(value))
+        .map(|(field, _)| field)
+}
+
+impl<'de, K: DeserializeOwned + Resource> Deserialize<'de> for Readable<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self::of(text.get()))
@@ -129,7 +147,7 @@ mod tests {
     #[test]
     fn an_unreadable_object_of_a_list_is_known_by_its_name() {
         let text = r#"{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [
-            {"metadata": {"name": "good", "namespace": "a"}, "data": {"key": "value"}},
+            {"metadata": {"name": "good", "namespace": "a", "uid": "g"}, "data": {"key": "value"}},
             {"metadata": {"name": "bad", "namespace": "a", "uid": "u", "resourceVersion": "7"}, "data": "text"}
         ]}"#;
         let list: ObjectList<Readable<ConfigMap>> = serde_json::from_str(text).expect("a list");
@@ -149,6 +167,20 @@ mod tests {
         );
         assert_eq!(bad.meta().name.as_deref(), Some("bad"));
         assert_eq!(bad.meta().resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_object_without_name_or_unique_id_is_unreadable() {
+        for (metadata, error) in [
+            (r#"{"uid": "u"}"#, Some("metadata.name: is missing")),
+            (r#"{"name": "", "uid": "u"}"#, Some("metadata.name: is missing")),
+            (r#"{"name": "a"}"#, Some("metadata.uid: is missing")),
+            (r#"{"name": "a", "uid": "u"}"#, None),
+        ] {
+            let read = Readable::<ConfigMap>::of(&format!(r#"{{"metadata": {metadata}}}"#));
+            let found = read.0.err().map(|unreadable| unreadable.error);
+            assert_eq!(found.as_deref(), error, "{metadata}");
+        }
     }
 
     #[test]

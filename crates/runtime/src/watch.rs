@@ -188,7 +188,7 @@ where
 }
 
 /// An event with its object decoded. `None` if an object that cannot be decoded is gone.
-fn read<K: DeserializeOwned>(event: Event<RawObject>) -> Option<WatchEvent<K>> {
+fn read<K: DeserializeOwned + Resource>(event: Event<RawObject>) -> Option<WatchEvent<K>> {
     Some(match event {
         Event::Init => WatchEvent::InitStart,
         Event::InitApply(object) => readable(&object, WatchEvent::Init),
@@ -198,7 +198,10 @@ fn read<K: DeserializeOwned>(event: Event<RawObject>) -> Option<WatchEvent<K>> {
     })
 }
 
-fn readable<K: DeserializeOwned>(object: &RawObject, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
+fn readable<K: DeserializeOwned + Resource>(
+    object: &RawObject,
+    event: impl FnOnce(K) -> WatchEvent<K>,
+) -> WatchEvent<K> {
     match Readable::of(object.text()).0 {
         Ok(object) => event(object),
         Err(Unreadable { metadata, error }) => WatchEvent::Malformed {

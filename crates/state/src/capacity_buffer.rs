@@ -137,7 +137,7 @@ fn share(replicas: i32, percentage: i32) -> i32 {
 
 /// How many pods the limits have room for; `None` if they limit no resource that a pod requests.
 fn room(converter: &mut Converter, buffer: &CapacityBuffer, referent: &Referent) -> Option<i32> {
-    let pod = converter.pod(&lean_pod(buffer, referent, Timestamp::UNIX_EPOCH)).pod;
+    let pod = converter.pod(&lean_pod(buffer, referent, Timestamp::UNIX_EPOCH))?.pod;
     let limits = amounts(&buffer.spec.limits, converter.interner(), floor);
     let resources = limits.iter().filter(|(name, _)| *name != sym::PODS);
     let bounds = resources.filter_map(|(name, limit)| {
@@ -155,9 +155,11 @@ pub(crate) fn virtual_pods(
     replicas: i32,
     now: Timestamp,
 ) -> Vec<Arc<Pod>> {
-    let pod = converter.pod(&lean_pod(buffer, referent, now)).pod;
-    let name = buffer.metadata.name.as_deref().unwrap_or_default();
-    let uid = buffer.metadata.uid.as_deref().unwrap_or_default();
+    let Some(facts) = converter.pod(&lean_pod(buffer, referent, now)) else {
+        return Vec::new();
+    };
+    let pod = facts.pod;
+    let (name, uid) = (&pod.name, &pod.uid);
     let key: Arc<str> = format!("{}/{name}", pod.namespace).into();
     let numbered = |number: i32| {
         Arc::new(Pod {
@@ -170,7 +172,7 @@ pub(crate) fn virtual_pods(
     (1..=replicas).map(numbered).collect()
 }
 
-/// A pod of the template that waits for capacity. It has no volumes of claims, because they are made for real pods only (SCH-387).
+/// A pod of the template that waits for capacity, with the name and unique id of the buffer. It has no volumes of claims, because they are made for real pods only (SCH-387).
 fn lean_pod(buffer: &CapacityBuffer, referent: &Referent, now: Timestamp) -> LeanPod {
     let LeanPodTemplate { metadata, mut spec } = referent.template.clone();
     default_from_limits(&mut spec);
@@ -186,7 +188,9 @@ fn lean_pod(buffer: &CapacityBuffer, referent: &Referent, now: Timestamp) -> Lea
     };
     LeanPod {
         metadata: ObjectMeta {
+            name: buffer.metadata.name.clone(),
             namespace: buffer.metadata.namespace.clone(),
+            uid: buffer.metadata.uid.clone(),
             creation_timestamp: Some(Time(now)),
             labels: Some(metadata.labels),
             ..ObjectMeta::default()

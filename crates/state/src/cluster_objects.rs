@@ -9,7 +9,7 @@ use crate::lean::{
     LeanStorageClass,
 };
 use crate::mirror::{Mirror, MirrorOptions};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use crate::object::Mirrored;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
@@ -48,17 +48,17 @@ impl ClusterObjects {
         for pod in &mut self.pods {
             complete(pod, &priorities);
         }
-        mirror.reset(self.namespaces);
-        mirror.reset(self.storage_classes);
-        mirror.reset(self.volumes);
-        mirror.reset(self.volume_claims);
-        mirror.reset(self.pools);
-        mirror.reset(self.daemon_sets);
-        mirror.reset(self.claims);
-        mirror.reset(self.csi_nodes);
-        mirror.reset(self.nodes);
-        mirror.reset(self.pdbs);
-        mirror.reset(self.pods);
+        mirror.reset(with_uids(self.namespaces));
+        mirror.reset(with_uids(self.storage_classes));
+        mirror.reset(with_uids(self.volumes));
+        mirror.reset(with_uids(self.volume_claims));
+        mirror.reset(with_uids(self.pools));
+        mirror.reset(with_uids(self.daemon_sets));
+        mirror.reset(with_uids(self.claims));
+        mirror.reset(with_uids(self.csi_nodes));
+        mirror.reset(with_uids(self.nodes));
+        mirror.reset(with_uids(self.pdbs));
+        mirror.reset(with_uids(self.pods));
         for (pool, catalogue) in self.catalogues {
             mirror.set_catalogue(&pool, catalogue);
         }
@@ -78,12 +78,16 @@ fn complete(pod: &mut LeanPod, priorities: &[LeanPriorityClass]) {
         };
         pod.spec.priority = class.map(|class| class.value);
     }
-    if pod.metadata.uid.is_none() {
-        pod.metadata.uid = Some(made_up_uid(&pod.metadata));
-    }
 }
 
-fn made_up_uid(meta: &ObjectMeta) -> String {
-    let text = |field: &Option<String>, otherwise: &str| field.clone().unwrap_or_else(|| otherwise.to_owned());
-    format!("{}/{}", text(&meta.namespace, "default"), text(&meta.name, ""))
+/// Gives a unique id to the objects that have none, made of namespace and name. An object without a name keeps none, and the mirror ignores it.
+fn with_uids<K: Mirrored>(mut objects: Vec<K>) -> Vec<K> {
+    for object in &mut objects {
+        let meta = object.meta_mut();
+        if meta.uid.as_deref().is_none_or(str::is_empty) {
+            let namespace = meta.namespace.as_deref().unwrap_or("default");
+            meta.uid = meta.name.as_deref().map(|name| format!("{namespace}/{name}"));
+        }
+    }
+    objects
 }

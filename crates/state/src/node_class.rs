@@ -1,6 +1,6 @@
 //! Node classes, of which only metadata and readiness are read, whatever their kind.
 
-use crate::object::Identity;
+use crate::object::{Identity, name_and_uid};
 use jiff::Timestamp;
 use kerf_api::{Condition, NodeClassKind, NodeClassRef, conditions::READY};
 use kube::core::DynamicObject;
@@ -40,19 +40,20 @@ pub struct ReportedClass {
 }
 
 impl NodeClass {
-    /// Reads an object of that kind.
-    pub fn read(kind: NodeClassKind, object: &DynamicObject) -> Self {
+    /// Reads an object of that kind; `None` without a name or unique id, which no API server has.
+    pub fn read(kind: NodeClassKind, object: &DynamicObject) -> Option<Self> {
         let meta = &object.metadata;
+        let (name, uid) = name_and_uid(meta)?;
         let conditions = object
             .data
             .pointer("/status/conditions")
             .and_then(|list| list.as_array());
         let conditions = conditions.into_iter().flatten();
         let conditions: Vec<Condition> = conditions.filter_map(|one| Condition::deserialize(one).ok()).collect();
-        Self {
+        Some(Self {
             kind,
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or(0),
             deleting: meta.deletion_timestamp.is_some(),
@@ -62,7 +63,7 @@ impl NodeClass {
                 finalizers: meta.finalizers.clone().unwrap_or_default(),
                 conditions,
             },
-        }
+        })
     }
 
     /// Whether a reference means this class.

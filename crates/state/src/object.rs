@@ -106,7 +106,10 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn of(kind: Kind, meta: &ObjectMeta) -> Self {
+    /// `None` without a name or unique id: no API server has such an object, so the mirror ignores it. `kerf_runtime::Readable` reports it where
+    /// it is read.
+    pub(crate) fn of(kind: Kind, meta: &ObjectMeta) -> Option<Self> {
+        let (name, uid) = name_and_uid(meta)?;
         let namespace = match (kind.is_namespaced(), meta.namespace.as_deref()) {
             (true, Some(namespace)) => namespace,
             (true, None) => "default",
@@ -116,15 +119,19 @@ impl Identity {
             .resource_version
             .as_deref()
             .and_then(|version| version.parse().ok());
-        Self {
-            key: (
-                Arc::from(namespace),
-                Arc::from(meta.name.as_deref().unwrap_or_default()),
-            ),
-            uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+        Some(Self {
+            key: (Arc::from(namespace), Arc::from(name)),
+            uid: Arc::from(uid),
             version: version.unwrap_or(0),
-        }
+        })
     }
+}
+
+/// The name and the unique id of an object; `None` if one of them is absent or empty.
+pub(crate) fn name_and_uid(meta: &ObjectMeta) -> Option<(&str, &str)> {
+    let name = meta.name.as_deref().filter(|name| !name.is_empty())?;
+    let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty())?;
+    Some((name, uid))
 }
 
 /// The changes of a relist that no watch event announced. They are a sign of missed events or, if there are many, of a restored etcd.

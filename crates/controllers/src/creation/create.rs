@@ -216,7 +216,7 @@ mod tests {
         let planned = pool("planned");
         let mut converter =
             kerf_state::Converter::new(Arc::clone(&context.interner), &kerf_state::Conventions::default());
-        let launch = Launch::of_template(&Arc::new(converter.pool(&planned, true).pool));
+        let launch = Launch::of_template(&Arc::new(converter.pool(&planned, true).expect("a name").pool));
         let creation = Creation {
             launch: &launch,
             pool: &planned,

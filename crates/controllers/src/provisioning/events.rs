@@ -75,7 +75,7 @@ mod tests {
             "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
         let pool: NodePool = serde_json::from_value(pool).expect("a pool");
         let mut converter = Converter::new(Arc::new(Interner::default()), &Conventions::default());
-        let pool = converter.pool(&pool, true).pool;
+        let pool = converter.pool(&pool, true).expect("a name").pool;
         let text = "NodePool requirements filtered out all compatible available instance types";
         for (min_values, suffix) in [(false, ""), (true, " due to minValues incompatibility")] {
             let event = no_compatible_instance_types(&pool, min_values);

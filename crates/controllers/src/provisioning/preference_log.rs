@@ -94,6 +94,7 @@ mod tests {
             let interner = Arc::new(kerf_model::intern::Interner::default());
             kerf_state::Converter::new(interner, &kerf_state::Conventions::default())
                 .pod(&lean)
+                .expect("a name")
                 .pod
         };
         let named = |uid: &str, at| notices.new_ones(Preference::Spread, &[Arc::new(pod(uid))], at).len();

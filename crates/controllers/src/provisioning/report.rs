@@ -316,7 +316,7 @@ mod tests {
             let mut pod = objects::stored("default", objects::pod(&name, "1"));
             pod["spec"]["nodeName"] = json!(node);
             let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
-            let converted = converter.pod(&pod).pod;
+            let converted = converter.pod(&pod).expect("a name").pod;
             context.cluster.notify(Watched::apply(&context.cluster, pod));
             converted
         };
@@ -330,7 +330,7 @@ mod tests {
             "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
         let pool = serde_json::from_value(pool).expect("a pool");
         let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
-        let mut launch = Launch::of_template(&Arc::new(converter.pool(&pool, true).pool));
+        let mut launch = Launch::of_template(&Arc::new(converter.pool(&pool, true).expect("a name").pool));
         launch.pods = pods("launch");
         let now = Timestamp::UNIX_EPOCH;
         let snapshot = context.cluster.snapshot(now);
@@ -375,10 +375,10 @@ mod tests {
     async fn a_pass_says_what_waiting_nodes_hold_and_that_its_time_was_up() {
         let context = Context::without_api();
         let class = json!({"group": "g", "kind": "k", "name": "n"});
-        let pool = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
         let pool: kerf_api::NodePool = serde_json::from_value(pool).expect("a pool");
         let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
-        let launch = Launch::of_template(&converter.pool(&pool, true).pool);
+        let launch = Launch::of_template(&converter.pool(&pool, true).expect("a name").pool);
         let pods: Vec<Arc<Pod>> = ["a", "b"].map(|name| Arc::new(Pod::new("default", name))).into();
         let on_waiting_nodes = vec![Placement {
             node: "starting".into(),
@@ -447,7 +447,7 @@ mod tests {
         let mut deferred = |name: &str, is_there: bool| {
             let pod = objects::stored("default", objects::pod(name, "1"));
             let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
-            let converted = Arc::new(converter.pod(&pod).pod);
+            let converted = Arc::new(converter.pod(&pod).expect("a name").pod);
             if is_there {
                 context.cluster.notify(Watched::apply(&context.cluster, pod));
             }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 fn object(name: &str, version: u32) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default", "resourceVersion": version.to_string()}})
+        "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string()}})
 }
 
 fn event(kind: &str, object: &Value) -> Value {

@@ -94,7 +94,7 @@ impl SchedulerCache {
 
     pub(super) fn node(&mut self, key: &ObjectKey, node: Option<&ApiNode>) {
         let name: Arc<str> = Arc::from(&*key.name);
-        match node.and_then(|node| Some((self.converter.node(&lean(node)?), node))) {
+        match node.and_then(|node| Some((self.converter.node(&lean(node)?)?, node))) {
             Some((facts, node)) => {
                 let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
                 self.nodes.insert(Arc::clone(&name), (facts, cordoned));
@@ -180,7 +180,7 @@ impl SchedulerCache {
     }
 
     fn convert(&mut self, pod: &ApiPod) -> Option<Known> {
-        let facts = self.converter.pod(&lean(pod)?);
+        let facts = self.converter.pod(&lean(pod)?)?;
         let mut pod = facts.pod;
         // The converter also reads conditions of bound pods; the filters do not need them.
         pod.faults.clear();

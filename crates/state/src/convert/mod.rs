@@ -1,6 +1,7 @@
 //! Converts API objects to the model. No other module does.
 //!
-//! A conversion never fails as a whole. A field that the model cannot represent becomes a fault of exactly that object.
+//! A conversion fails only for an object without a name or unique id, which no API server has. Any other field that the model cannot represent
+//! becomes a fault of exactly that object.
 
 mod affinity;
 mod amounts;

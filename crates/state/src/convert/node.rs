@@ -2,6 +2,7 @@
 
 use super::{Converter, Usage, ceil, floor, pod};
 use crate::lean::{LeanNode, LeanTaint};
+use crate::object::name_and_uid;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::{AWAITING_RECONCILIATION, node_claim as condition};
 use kerf_api::status::Conditioned;
@@ -128,16 +129,17 @@ impl ClaimFacts {
 }
 
 impl Converter {
-    /// Reads a Node.
-    pub fn node(&mut self, lean: &LeanNode) -> NodeFacts {
+    /// Reads a Node; `None` without a name or unique id.
+    pub fn node(&mut self, lean: &LeanNode) -> Option<NodeFacts> {
         let meta = &lean.metadata;
+        let (name, uid) = name_and_uid(meta)?;
         let mut faults = Vec::new();
         let capacity = self.available(&lean.status.capacity, &mut faults);
         let allocatable = self.available(&lean.status.allocatable, &mut faults);
         let ready = |c: &crate::lean::LeanCondition| c.kind == "Ready" && c.status == "True";
-        NodeFacts {
-            name: self.text(meta.name.as_deref().unwrap_or_default()),
-            uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+        Some(NodeFacts {
+            name: self.text(name),
+            uid: Arc::from(uid),
             provider_id: (!lean.spec.provider_id.is_empty()).then(|| self.text(&lean.spec.provider_id)),
             labels: self.labels(meta.labels.as_ref()),
             taints: lean.spec.taints.iter().filter_map(lean_taint).collect(),
@@ -148,20 +150,21 @@ impl Converter {
             created: pod::created(meta),
             deleting: meta.deletion_timestamp.is_some(),
             faults,
-        }
+        })
     }
 
-    /// Reads a NodeClaim.
-    pub fn claim(&mut self, claim: &NodeClaim) -> ClaimFacts {
+    /// Reads a NodeClaim; `None` without a name or unique id.
+    pub fn claim(&mut self, claim: &NodeClaim) -> Option<ClaimFacts> {
         let (meta, spec) = (&claim.metadata, &claim.spec);
+        let (name, uid) = name_and_uid(meta)?;
         let status = claim.status.clone().unwrap_or_default();
         let requests = spec.resources.as_ref().map(|resources| &resources.requests);
         let requirements = spec.requirements.iter().map(|written| self.api_requirement(written));
         let requirements = kerf_model::requirement::Requirements::from_all(requirements, &self.interner);
         let (created, deleting) = (pod::created(meta), meta.deletion_timestamp.is_some());
-        let uid = Arc::<str>::from(meta.uid.as_deref().unwrap_or_default());
-        ClaimFacts {
-            name: self.text(meta.name.as_deref().unwrap_or_default()),
+        let uid = Arc::<str>::from(uid);
+        Some(ClaimFacts {
+            name: self.text(name),
             provider_id: status
                 .provider_id
                 .as_deref()
@@ -186,7 +189,7 @@ impl Converter {
                 .any(|found| found.type_ == condition::INITIALIZED && !found.is_true()),
             lifecycle: lifecycle(claim, &uid, created),
             uid,
-        }
+        })
     }
 
     /// Labels by key id. A deprecated key is added under its present name too, unless that one is there itself.

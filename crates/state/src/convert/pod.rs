@@ -4,6 +4,7 @@ use super::{Converter, requests};
 use crate::lean::{
     LabelKeyExpression, LeanCondition, LeanDaemonSet, LeanPod, LeanPodSpec, LeanPodStatus, LeanPort, LeanToleration,
 };
+use crate::object::name_and_uid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kerf_api::annotations;
@@ -85,9 +86,11 @@ impl NodeNomination {
 }
 
 impl Converter {
-    /// Converts a pod. It is validated (SCH-014 to SCH-024) if it is unbound: a bound pod was accepted already.
-    pub fn pod(&mut self, lean: &LeanPod) -> PodFacts {
+    /// Converts a pod; `None` without a name or unique id. It is validated (SCH-014 to SCH-024) if it is unbound: a bound pod was accepted
+    /// already.
+    pub fn pod(&mut self, lean: &LeanPod) -> Option<PodFacts> {
         let meta = &lean.metadata;
+        let (name, uid) = name_and_uid(meta)?;
         let (spec, status) = (&lean.spec, &lean.status);
         let owners = meta.owner_references.as_deref().unwrap_or_default();
         let owner = owner(owners);
@@ -105,19 +108,18 @@ impl Converter {
         }
         let nomination = NodeNomination::read(status).filter(|_| unbound);
         let node_name = (!unbound).then(|| self.text(&spec.node_name));
-        let name = Arc::<str>::from(meta.name.as_deref().unwrap_or_default());
-        PodFacts {
+        Some(PodFacts {
             provisionable: provisionable(lean, owner, nomination.as_deref()),
             untried: untried(lean, owner, nomination.as_deref()),
             nomination,
             gated: !spec.scheduling_gates.is_empty(),
-            claims: claim_names(spec, &name),
+            claims: claim_names(spec, name),
             daemon_set: controlling_daemon_set(owners),
             measures: self.measures(lean, owners.first(), &namespace),
             pod: Pod {
-                uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+                uid: Arc::from(uid),
                 namespace,
-                name,
+                name: Arc::from(name),
                 labels,
                 shape,
                 volumes: Vec::new(),
@@ -147,7 +149,7 @@ impl Converter {
                 grace_seconds: spec.termination_grace_period_seconds,
                 capacity_buffer: None,
             },
-        }
+        })
     }
 
     fn measures(&mut self, lean: &LeanPod, owner: Option<&OwnerReference>, namespace: &str) -> PodMeasures {

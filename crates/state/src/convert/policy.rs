@@ -2,21 +2,23 @@
 
 use super::{Converter, selector};
 use crate::lean::{CountOrShare, LeanPdb};
+use crate::object::name_and_uid;
 use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Pdb;
 
 impl Converter {
-    /// Reads a budget (SCH-029, SCH-030, DIS-069). It is unknown which pods an unparsable selector means: until it is corrected, all of its
+    /// Reads a budget (SCH-029, SCH-030, DIS-069); `None` without a name or unique id. It is unknown which pods an unparsable selector means: until it is corrected, all of its
     /// namespace stay (deviation at DIS-063).
-    pub fn pdb(&mut self, lean: &LeanPdb) -> Pdb {
+    pub fn pdb(&mut self, lean: &LeanPdb) -> Option<Pdb> {
         let spec = &lean.spec;
+        let (name, _) = name_and_uid(&lean.metadata)?;
         let share = |field: &Option<CountOrShare>, text: &str| matches!(field, Some(CountOrShare::Share(share)) if **share == *text);
         let conditions = spec.selector.as_ref().map(selector::conditions);
         let unparsable = matches!(conditions, Some(None));
         let none_at_all = matches!(spec.max_unavailable, Some(CountOrShare::Count(0)));
-        Pdb {
+        Some(Pdb {
             namespace: self.text(lean.metadata.namespace.as_deref().unwrap_or("default")),
-            name: self.text(lean.metadata.name.as_deref().unwrap_or_default()),
+            name: self.text(name),
             selector: match conditions {
                 Some(conditions) => LabelSelector::all(conditions.unwrap_or_default()),
                 None => LabelSelector::Nothing,
@@ -24,7 +26,7 @@ impl Converter {
             disruptions_allowed: if unparsable { 0 } else { lean.status.disruptions_allowed },
             blocks_always: none_at_all || share(&spec.max_unavailable, "0%") || share(&spec.min_available, "100%"),
             always_allow_unhealthy: !unparsable && spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
-        }
+        })
     }
 }
 
@@ -43,9 +45,11 @@ mod tests {
         let mut guards = |selector: &str| {
             let spec = format!("{{\"selector\": {selector}, \"unhealthyPodEvictionPolicy\": \"AlwaysAllow\"}}");
             let pdb = format!(
-                "{{\"metadata\": {{\"name\": \"p\"}}, \"spec\": {spec}, \"status\": {{\"disruptionsAllowed\": 1}}}}"
+                "{{\"metadata\": {{\"name\": \"p\", \"uid\": \"u\"}}, \"spec\": {spec}, \"status\": {{\"disruptionsAllowed\": 1}}}}"
             );
-            let pdb = converter.pdb(&serde_json::from_str(&pdb).expect("a budget"));
+            let pdb = converter
+                .pdb(&serde_json::from_str(&pdb).expect("a budget"))
+                .expect("a name");
             let pod = LabelSet::from_iter([("app", "web")]);
             (
                 pdb.selector.matches(&pod),

@@ -2,6 +2,7 @@
 
 use super::node::{amounts, api_taints};
 use super::{Converter, floor};
+use crate::object::name_and_uid;
 use kerf_api::{NodePool as ApiPool, annotations, conditions};
 use kerf_model::budget::{
     Budget, BudgetFault, ConsolidationPolicy, DisruptionPolicy, DisruptionReason, NodeShare, Window,
@@ -26,11 +27,12 @@ pub struct PoolFacts {
 }
 
 impl Converter {
-    /// Reads a NodePool. `assume_ready` replaces a missing Ready condition in offline input.
-    pub fn pool(&mut self, written: &ApiPool, assume_ready: bool) -> PoolFacts {
+    /// Reads a NodePool; `None` without a name or unique id. `assume_ready` replaces a missing Ready condition in offline input.
+    pub fn pool(&mut self, written: &ApiPool, assume_ready: bool) -> Option<PoolFacts> {
         let (meta, spec) = (&written.metadata, &written.spec);
         let template = &spec.template;
-        let name = self.text(meta.name.as_deref().unwrap_or_default());
+        let (name, uid) = name_and_uid(meta)?;
+        let name = self.text(name);
         let label = self.interner.intern(&name);
         let class = &template.spec.node_class_ref;
         let managed = self.serves(class);
@@ -55,7 +57,7 @@ impl Converter {
             eligibility: eligibility(written, managed, assume_ready),
             requirements: self.template_requirements(written, &labels),
             label,
-            uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+            uid: Arc::from(uid),
             weight: spec.weight(),
             template_labels: self.label_sets.share(template_labels),
             labels,
@@ -69,11 +71,11 @@ impl Converter {
             disruption: policy(written),
             name,
         };
-        PoolFacts {
+        Some(PoolFacts {
             pool,
             generation: meta.generation.unwrap_or(0),
             managed,
-        }
+        })
     }
 
     /// SCH-112: requirements, labels, pool and class names, and the two keys that let daemons selecting them count.

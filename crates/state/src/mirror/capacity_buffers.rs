@@ -4,6 +4,7 @@ use super::Mirror;
 use super::store::Store;
 use crate::capacity_buffer::{Referent, TooManyReplicas, replicas, virtual_pods};
 use crate::key::{Key, MachineKey};
+use crate::object::{Identity, Kind};
 use jiff::Timestamp;
 use kerf_api::CapacityBuffer;
 use kerf_model::pod::Pod;
@@ -50,12 +51,10 @@ impl Mirror {
 
     /// Keeps room for `replicas` pods of a buffer from now on. Nothing is kept for a buffer that is gone (SCH-390).
     pub fn keep_buffer(&mut self, buffer: &CapacityBuffer, referent: &Referent, replicas: i32, now: Timestamp) {
+        let Some(Identity { key, .. }) = Identity::of(Kind::CapacityBuffer, &buffer.metadata) else {
+            return;
+        };
         let pods = virtual_pods(&mut self.converter, buffer, referent, replicas, now);
-        let meta = &buffer.metadata;
-        let key: Key = (
-            self.converter.text(meta.namespace.as_deref().unwrap_or("default")),
-            self.converter.text(meta.name.as_deref().unwrap_or_default()),
-        );
         let is_there = self.capacity_buffers.objects.entry(&key).is_some();
         self.set_buffer_pods(&key, if is_there { pods } else { Vec::new() });
     }

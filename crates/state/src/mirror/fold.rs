@@ -30,7 +30,9 @@ impl Mirror {
 
     /// The same for an object that is shared. An older state of an object than the known one changes nothing.
     pub fn apply_shared<K: Mirrored>(&mut self, object: &Arc<K>) {
-        let id = Identity::of(K::KIND, object.meta());
+        let Some(id) = Identity::of(K::KIND, object.meta()) else {
+            return;
+        };
         self.freshness_mut(K::KIND).note_event(&id);
         let is_stale = |known: Identity| known.uid == id.uid && id.version < known.version && id.version != 0;
         if !self.identity(K::KIND, &id.key).is_some_and(is_stale) {
@@ -40,7 +42,9 @@ impl Mirror {
 
     /// Applies the watch event of a deleted object. If its name is used again by then, the new object stays.
     pub fn delete<K: Mirrored>(&mut self, object: &K) {
-        let id = Identity::of(K::KIND, object.meta());
+        let Some(id) = Identity::of(K::KIND, object.meta()) else {
+            return;
+        };
         self.freshness_mut(K::KIND).note_event(&id);
         self.remove(K::KIND, &id);
     }
@@ -48,7 +52,9 @@ impl Mirror {
     /// Inserts a claim that was just created, without waiting for the watch (SCH-076), and returns whether the mirror changed. An older state
     /// than the known one changes nothing, and a claim that the watch showed to be gone is not inserted again.
     pub fn created(&mut self, claim: NodeClaim) -> bool {
-        let id = Identity::of(Kind::NodeClaim, &claim.metadata);
+        let Some(id) = Identity::of(Kind::NodeClaim, &claim.metadata) else {
+            return false;
+        };
         let store = &self.machines.claims;
         let is_news = match store.entry(&id.key).filter(|known| known.uid == id.uid) {
             Some(known) => known.version < id.version,
@@ -63,7 +69,9 @@ impl Mirror {
     /// Stores the answer to a write or a read of an object before the watch reports it, and returns whether the mirror changed. An older state
     /// than the known one, and an object that is not known, change nothing.
     pub fn wrote<K: Mirrored>(&mut self, object: K) -> bool {
-        let id = Identity::of(K::KIND, object.meta());
+        let Some(id) = Identity::of(K::KIND, object.meta()) else {
+            return false;
+        };
         let known = self.identity(K::KIND, &id.key);
         let is_news = known.is_some_and(|known| known.uid == id.uid && known.version < id.version);
         if is_news {
@@ -107,7 +115,9 @@ impl Mirror {
         let written = self.freshness_mut(K::KIND).begin_list();
         let mut left = Unlisted::new(known);
         for object in objects {
-            let id = Identity::of(K::KIND, object.meta());
+            let Some(id) = Identity::of(K::KIND, object.meta()) else {
+                continue;
+            };
             self.freshness_mut(K::KIND).note_event(&id);
             match left.take(&id.key) {
                 // Most objects of a relist: the same version has the same content.
@@ -249,8 +259,9 @@ impl Mirror {
             Object::Pod(pod) => self.apply_pod(id, pod),
             Object::Node(node) => {
                 self.in_flight.suspicious_lists.present(Kind::Node, &id.key.1);
-                let facts = self.converter.node(node);
-                self.set_node(id, Some((Arc::clone(node), facts)));
+                if let Some(facts) = self.converter.node(node) {
+                    self.set_node(id, Some((Arc::clone(node), facts)));
+                }
             }
             Object::NodeClaim(claim) => self.apply_claim(id, claim),
             Object::NodePool(pool) => self.apply_pool(id, pool),
@@ -285,7 +296,9 @@ impl Mirror {
                 }
             }
             Object::PodDisruptionBudget(pdb) => {
-                let facts = Arc::new(self.converter.pdb(pdb));
+                let Some(facts) = self.converter.pdb(pdb).map(Arc::new) else {
+                    return;
+                };
                 let before = self.pdbs.put(id, (), Arc::clone(&facts));
                 self.dirty.pdbs |= before.is_none_or(|before| before.facts != facts);
             }
@@ -346,7 +359,9 @@ impl Mirror {
     }
 
     fn apply_pod(&mut self, id: &Identity, lean: &LeanPod) {
-        let entry = PodEntry::new(self.converter.pod(lean));
+        let Some(entry) = self.converter.pod(lean).map(PodEntry::new) else {
+            return;
+        };
         // The texts of the pod serve as its key, so that they are stored once.
         let id = &Identity {
             key: (Arc::clone(&entry.base.namespace), Arc::clone(&entry.base.name)),
@@ -481,8 +496,9 @@ impl Mirror {
             return;
         }
         self.in_flight.suspicious_lists.present(Kind::NodeClaim, &id.key.1);
-        let facts = self.converter.claim(claim);
-        self.set_claim(id, Some((Arc::clone(claim), facts)));
+        if let Some(facts) = self.converter.claim(claim) {
+            self.set_claim(id, Some((Arc::clone(claim), facts)));
+        }
     }
 
     fn set_claim(&mut self, id: &Identity, claim: Option<(Arc<NodeClaim>, ClaimFacts)>) {
@@ -513,7 +529,9 @@ impl Mirror {
             self.pools.table.freshness.note_foreign(id);
             return;
         }
-        let facts = self.converter.pool(pool, self.offline);
+        let Some(facts) = self.converter.pool(pool, self.offline) else {
+            return;
+        };
         let (generation, managed) = (facts.generation, facts.managed);
         let before = self.pools.table.put(id, Arc::clone(pool), facts);
         let before = before.map(|entry| entry.facts);

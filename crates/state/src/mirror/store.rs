@@ -19,7 +19,7 @@ pub(super) struct Entry<F, O> {
 impl<F, O> Entry<F, O> {
     /// Whether this is the object that is meant: a name may be used again with another unique id.
     pub(super) fn is(&self, id: &Identity) -> bool {
-        id.uid.is_empty() || self.uid.is_empty() || self.uid == id.uid
+        self.uid == id.uid
     }
 
     /// The identity of the object under this key.

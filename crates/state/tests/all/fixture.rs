@@ -9,6 +9,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::{LeanNode, LeanPod};
 use kerf_state::{Conventions, Converter, Mirror, MirrorOptions};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Some time.
@@ -16,9 +17,17 @@ pub(crate) fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }
 
-/// An object from YAML.
+/// An object from YAML. Its unique id is its name unless it has one; that needs metadata as a flow mapping.
 pub(crate) fn yaml<T: DeserializeOwned>(text: &str) -> T {
-    serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    let tree: Value = serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let name = tree
+        .pointer("/metadata/name")
+        .filter(|_| tree.pointer("/metadata/uid").is_none());
+    let text = match name {
+        Some(name) => text.replacen("metadata: {", &format!("metadata: {{uid: {name}, "), 1),
+        None => text.to_owned(),
+    };
+    serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// A pod with the given spec and status, each as flow YAML.

@@ -48,7 +48,7 @@ fn which_pods_are_provisionable() {
         ("{schedulerName: mine}", format!("{{{UNSCHEDULABLE}}}"), true),
     ];
     for (spec, status, expected) in table {
-        let facts = converter().pod(&pod("a", spec, &status));
+        let facts = converter().pod(&pod("a", spec, &status)).unwrap();
         assert_eq!(facts.provisionable, expected, "{spec} {status}");
     }
 }
@@ -75,14 +75,14 @@ fn which_pods_wait_for_their_first_turn() {
         ),
     ];
     for (spec, status, expected) in table {
-        let facts = converter().pod(&pod("a", spec, status));
+        let facts = converter().pod(&pod("a", spec, status)).unwrap();
         assert_eq!(facts.untried, expected, "{spec} {status}");
     }
     let owned: LeanPod =
         yaml("{metadata: {name: a, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: o, uid: o}]}}");
-    assert!(!converter().pod(&owned).untried);
+    assert!(!converter().pod(&owned).unwrap().untried);
     let deleted: LeanPod = yaml("{metadata: {name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}}");
-    assert!(!converter().pod(&deleted).untried);
+    assert!(!converter().pod(&deleted).unwrap().untried);
 }
 
 // SCH-008, SCH-011, DIS-043
@@ -101,7 +101,7 @@ fn any_owner_of_the_full_kind_counts() {
             "{{metadata: {{name: a, ownerReferences: [{{apiVersion: x/v1, kind: Thing, name: t, uid: t}},
                {{apiVersion: {version}, kind: {kind}, name: o, uid: o}}]}}, status: {{{UNSCHEDULABLE}}}}}"
         ));
-        let facts = converter().pod(&lean);
+        let facts = converter().pod(&lean).unwrap();
         assert_eq!(
             (facts.provisionable, facts.pod.owner),
             (provisionable, owner),
@@ -120,13 +120,15 @@ fn only_the_two_system_classes_are_critical() {
         ("", false),
     ];
     for (class, critical) in table {
-        let facts = converter().pod(&pod("a", &format!("{{priorityClassName: '{class}'}}"), "{}"));
+        let facts = converter()
+            .pod(&pod("a", &format!("{{priorityClassName: '{class}'}}"), "{}"))
+            .unwrap();
         assert_eq!(facts.pod.critical, critical, "{class}");
     }
 }
 
 fn faults(spec: &str) -> Vec<String> {
-    texts(&converter().pod(&pending("a", spec)).pod.faults)
+    texts(&converter().pod(&pending("a", spec)).unwrap().pod.faults)
 }
 
 fn required(expressions: &str) -> String {
@@ -218,7 +220,7 @@ fn preferences_are_not_validated() {
         {weight: 1, preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n]}]}},
         {weight: 2, preference: {matchExpressions: [{key: team, operator: Near}]}}]}},
         topologySpreadConstraints: [{topologyKey: nowhere, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}]}";
-    let facts = converter().pod(&pending("a", spec));
+    let facts = converter().pod(&pending("a", spec)).unwrap();
     assert!(facts.pod.faults.is_empty(), "{:?}", facts.pod.faults);
     assert_eq!(facts.pod.shape.preferred_terms.len(), 1);
 }
@@ -233,7 +235,7 @@ fn a_pod_may_opt_out_of_pools() {
            {{weight: 9, preference: {{matchExpressions: [{absent}]}}}}]}}}}}}"
     );
     for spec in [required(absent), preferred] {
-        let facts = converter().pod(&pending("a", &spec));
+        let facts = converter().pod(&pending("a", &spec)).unwrap();
         assert_eq!(facts.pod.faults, [PodFault::OptedOut], "{spec}");
     }
     assert_eq!(
@@ -250,7 +252,7 @@ fn bound_pods_are_not_validated() {
         "{nodeName: n, nodeSelector: {kubernetes.io/hostname: n}}",
         "{phase: Running}",
     );
-    assert!(converter().pod(&lean).pod.faults.is_empty());
+    assert!(converter().pod(&lean).unwrap().pod.faults.is_empty());
 }
 
 // SCH-120
@@ -329,7 +331,7 @@ fn effective_requests() {
     ];
     for (what, spec, expected) in table {
         let mut converter = converter();
-        let facts = converter.pod(&pending("a", &spec));
+        let facts = converter.pod(&pending("a", &spec)).unwrap();
         assert_eq!(
             amounts(&facts.pod.shape.requests, converter.interner()),
             expected,
@@ -352,7 +354,7 @@ fn a_resize_counts_with_the_larger_side_until_it_is_done() {
         ("", 2000),
         ("{type: PodResizePending, status: 'True', reason: Infeasible}", 1500),
     ] {
-        let facts = converter().pod(&pod("a", spec, &status(conditions)));
+        let facts = converter().pod(&pod("a", spec, &status(conditions))).unwrap();
         assert_eq!(facts.pod.shape.requests.get(sym::CPU), expected);
     }
 }
@@ -382,7 +384,7 @@ fn host_ports() {
         {containerPort: 53, hostPort: 53, hostIP: 10.0.0.1, protocol: UDP}]}],
         initContainers: [{name: i, ports: [{containerPort: 1, hostPort: 1}]}]}";
     let ports = |spec: &str| -> Vec<String> {
-        let facts = converter().pod(&pending("a", spec));
+        let facts = converter().pod(&pending("a", spec)).unwrap();
         facts
             .pod
             .shape
@@ -406,7 +408,7 @@ fn deprecated_keys_are_normalised() {
     let spec = "{nodeSelector: {failure-domain.beta.kubernetes.io/zone: a, beta.kubernetes.io/arch: arm64},
         affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
         {matchExpressions: [{key: beta.kubernetes.io/instance-type, operator: Exists}]}]}}}}";
-    let shape = converter.pod(&pending("a", spec)).pod.shape;
+    let shape = converter.pod(&pending("a", spec)).unwrap().pod.shape;
     let arm = converter.interner().intern("arm64");
     assert!(shape.node_selector.get(sym::ZONE).is_some());
     assert_eq!(
@@ -428,7 +430,7 @@ fn spread_selectors_take_in_the_pods_own_labels() {
           {topologyKey: z, maxSkew: 1, whenUnsatisfiable: DoNotSchedule,
            labelSelector: {matchExpressions: [{key: app, operator: Sometimes}]}}]}}",
     );
-    let shape = converter().pod(&lean).pod.shape;
+    let shape = converter().pod(&lean).unwrap().pod.shape;
     let first = &shape.spread[0];
     assert_eq!(
         first.selector,
@@ -458,7 +460,7 @@ fn affinity_terms_look_at_the_right_namespaces() {
           {topologyKey: z, labelSelector: {}, namespaces: [b, a]},
           {topologyKey: z, labelSelector: {}, namespaceSelector: {}}]}}}}",
     );
-    let shape = converter().pod(&lean).pod.shape;
+    let shape = converter().pod(&lean).unwrap().pod.shape;
     let scopes: Vec<_> = shape
         .anti_affinity
         .iter()
@@ -488,7 +490,7 @@ fn the_do_not_disrupt_annotation() {
         let lean: LeanPod = yaml(&format!(
             "{{metadata: {{name: a, annotations: {{karpenter.sh/do-not-disrupt: {text}}}}}}}"
         ));
-        assert_eq!(converter().pod(&lean).pod.do_not_disrupt, expected);
+        assert_eq!(converter().pod(&lean).unwrap().pod.do_not_disrupt, expected);
     }
 }
 
@@ -499,7 +501,7 @@ fn a_deletion_cost_that_is_no_number_counts_nothing() {
         let lean: LeanPod = yaml(&format!(
             "{{metadata: {{name: a, annotations: {{controller.kubernetes.io/pod-deletion-cost: {text}}}}}}}"
         ));
-        assert_eq!(converter().pod(&lean).pod.deletion_cost, expected);
+        assert_eq!(converter().pod(&lean).unwrap().pod.deletion_cost, expected);
     }
 }
 
@@ -517,8 +519,8 @@ fn equal_pods_share_their_shape_and_labels() {
     let mut converter = converter();
     let spec = "{tolerations: [{operator: Exists}], containers: [{name: a, resources: {requests: {cpu: '1'}}}]}";
     let (a, b) = (
-        converter.pod(&pending("a", spec)).pod,
-        converter.pod(&pending("b", spec)).pod,
+        converter.pod(&pending("a", spec)).unwrap().pod,
+        converter.pod(&pending("b", spec)).unwrap().pod,
     );
     assert!(Arc::ptr_eq(&a.shape, &b.shape));
     assert!(Arc::ptr_eq(&a.labels, &b.labels));
@@ -530,7 +532,7 @@ fn null_means_left_out() {
         "a",
         "{nodeSelector: null, tolerations: null, affinity: null, containers: [{name: a, resources: null, ports: null}]}",
     );
-    assert!(converter().pod(&lean).pod.faults.is_empty());
+    assert!(converter().pod(&lean).unwrap().pod.faults.is_empty());
 }
 
 /// Label values change with every rollout and every job. They are compared as texts and not interned, so that none stays for ever.

@@ -38,7 +38,7 @@ spec:
 fn the_templates_requirements() {
     let interner = Arc::new(Interner::default());
     let mut converter = Converter::new(Arc::clone(&interner), &Conventions::default());
-    let facts = converter.pool(&pool("", "weight: 7", READY), false);
+    let facts = converter.pool(&pool("", "weight: 7", READY), false).unwrap();
     assert_eq!(
         facts.pool.requirements.print(&interner),
         "cpus Exists >=4 minValues 2, karpenter.kwok.sh/kwoknodeclass In [small], karpenter.sh/initialized In [true], \
@@ -59,6 +59,7 @@ fn eligibility() {
             .insert(("karpenter.kwok.sh".to_owned(), "KWOKNodeClass".to_owned()));
         Converter::new(Arc::default(), &conventions)
             .pool(&pool(meta, spec, rest), offline)
+            .unwrap()
             .pool
             .eligibility
     };
@@ -83,7 +84,9 @@ fn eligibility() {
     conventions
         .node_classes
         .insert(("karpenter.k8s.aws".to_owned(), "EC2NodeClass".to_owned()));
-    let foreign = Converter::new(Arc::default(), &conventions).pool(&pool("", "", READY), false);
+    let foreign = Converter::new(Arc::default(), &conventions)
+        .pool(&pool("", "", READY), false)
+        .unwrap();
     assert_eq!(foreign.pool.eligibility, Eligibility::ForeignNodeClass);
 }
 
@@ -96,7 +99,9 @@ fn registration_health_is_read() {
         )
     };
     for (text, expected) in [("True", Some(true)), ("False", Some(false)), ("Unknown", None)] {
-        let facts = Converter::new(Arc::default(), &Conventions::default()).pool(&pool("", "", &status(text)), false);
+        let facts = Converter::new(Arc::default(), &Conventions::default())
+            .pool(&pool("", "", &status(text)), false)
+            .unwrap();
         assert_eq!(facts.pool.registration_healthy, expected);
     }
 }
@@ -250,7 +255,9 @@ fn a_pool_costs_what_its_claims_cost() {
 #[test]
 fn a_budget_without_a_window_is_always_active() {
     let spec = "disruption: {consolidateAfter: 30s, budgets: [{nodes: '2'}]}";
-    let facts = Converter::new(Arc::default(), &Conventions::default()).pool(&pool("", spec, READY), false);
+    let facts = Converter::new(Arc::default(), &Conventions::default())
+        .pool(&pool("", spec, READY), false)
+        .unwrap();
     for at in ["1999-12-31T23:59:59Z", "2026-06-15T13:37:00Z"] {
         let at = at.parse().unwrap();
         for reason in DisruptionReason::ALL {
@@ -263,7 +270,9 @@ fn a_budget_without_a_window_is_always_active() {
 #[test]
 fn a_bad_budget_is_kept_as_its_fault() {
     let spec = "disruption: {consolidateAfter: 30s, budgets: [{nodes: '2'}, {nodes: many}, {nodes: '1', schedule: 'a b c d e', duration: 1h}]}";
-    let facts = Converter::new(Arc::default(), &Conventions::default()).pool(&pool("", spec, READY), false);
+    let facts = Converter::new(Arc::default(), &Conventions::default())
+        .pool(&pool("", spec, READY), false)
+        .unwrap();
     let found: Vec<bool> = facts.pool.disruption.budgets.iter().map(Result::is_ok).collect();
     assert_eq!(found, [true, false, false]);
 }
