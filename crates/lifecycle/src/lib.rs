@@ -5,6 +5,7 @@
 //! - [`expiration`]: when a claim is too old.
 //! - [`claim_conditions`]: when a claim is drifted or consolidatable.
 //! - [`repair`]: which nodes are unhealthy for too long, and what NodeRepairPolicies say about them.
+//! - [`static_replicas`]: how many nodes a pool with a fixed number of them lacks or has too many.
 //! - [`deletion_order`]: which nodes of a pool with a fixed number of nodes go first.
 //! - [`drain`], [`deadline`], [`volumes`]: which pods leave a node next, by when, and which volumes its end waits for.
 //! - [`garbage_collection`]: which instances belong to no claim.
@@ -31,6 +32,7 @@ pub mod garbage_collection;
 pub mod liveness;
 pub mod registration_health;
 pub mod repair;
+pub mod static_replicas;
 pub mod volumes;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kerf_api::NodePool;
 use kerf_lifecycle::deletion_order::deletion_order;
+use kerf_lifecycle::static_replicas;
 use kerf_runtime::client::describe;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
@@ -101,18 +102,18 @@ impl Reconciler for StaticDeprovisioning {
         cluster.expire(now);
         let snapshot = cluster.snapshot(now);
         let claims = cluster.pool_claims(name);
-        let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
-        let mut excess = claims.active.len().saturating_sub(replicas);
-        if excess > 0 {
-            // The cache may still show a claim that is gone; then no other may be deleted in its place.
-            excess = excess.min(self.live(name).await?.saturating_sub(replicas));
-        }
+        let known = claims.active.len();
+        // The API server is asked only if something may have to go.
+        let excess = match static_replicas::excess(replicas, known, known) {
+            0 => 0,
+            _ => static_replicas::excess(replicas, known, self.live(name).await?),
+        };
         if excess == 0 {
             return Ok(Outcome::RequeueAfter(SETTLED));
         }
         tracing::info!(
             NodePool = name,
-            current = claims.active.len(),
+            current = known,
             desired = replicas,
             "deprovision-count" = excess,
             "deprovisioning nodeclaims to satisfy replica count",

@@ -2,6 +2,7 @@
 //!
 //! - [`StaticProvisioning`] creates claims until there are as many as `spec.replicas`, within the pool's node limit.
 //! - [`StaticDeprovisioning`] deletes excess claims in the order of [`kerf_lifecycle::deletion_order`].
+//! - [`kerf_lifecycle::static_replicas`] says how many are missing or too many.
 //! - Drift replaces nodes one for one; see the module `disruption`. It reserves room under the limit with the same [`Reservation`]s.
 //!
 //! Claims are counted in the API server, so no state has to survive a restart.

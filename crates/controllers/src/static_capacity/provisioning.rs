@@ -7,6 +7,7 @@ use futures::future::join_all;
 use kerf_api::conditions::READY;
 use kerf_api::status::Conditioned;
 use kerf_api::{NodeClaim, NodePool};
+use kerf_lifecycle::static_replicas::{self, ClaimCounts};
 use kerf_model::plan::Launch;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
@@ -46,11 +47,14 @@ impl StaticProvisioning {
         })
     }
 
-    /// How many claims are missing. For those pending disruption a replacement is being created (SCH-400).
+    /// How many claims are missing of those the cluster knows.
     fn missing(&self, pool: &str, replicas: u64) -> u64 {
         let claims = self.context.cluster.pool_claims(pool);
-        let there = claims.active.len() + claims.pending_disruption.len();
-        replicas.saturating_sub(u64::try_from(there).unwrap_or(u64::MAX))
+        let claims = ClaimCounts {
+            active: claims.active.len(),
+            pending_disruption: claims.pending_disruption.len(),
+        };
+        static_replicas::missing(replicas, claims)
     }
 
     /// Reads the pool's claims from the API server into the cluster.

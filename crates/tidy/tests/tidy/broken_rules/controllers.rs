@@ -245,18 +245,10 @@ pub(super) const RULES: &[BrokenRule] = &[
     },
     BrokenRule {
         rule: "LIF-175",
-        effect: "a static pool deletes a claim for one that the cache still shows",
+        effect: "a static pool deletes a claim though the API server has no more than it asks for",
         file: "crates/controllers/src/static_capacity/deprovisioning.rs",
-        code: "excess = excess.min(self.live(name).await?.saturating_sub(replicas));",
-        broken: "let _ = self.live(name).await?;",
-        tests: "-p kerf-controllers --lib static_capacity",
-    },
-    BrokenRule {
-        rule: "SCH-400",
-        effect: "a static pool creates a claim for each that is being replaced",
-        file: "crates/controllers/src/static_capacity/provisioning.rs",
-        code: "claims.active.len() + claims.pending_disruption.len();",
-        broken: "claims.active.len();",
+        code: "_ => static_replicas::excess(replicas, known, self.live(name).await?),",
+        broken: "_ => static_replicas::excess(replicas, known, known.max(self.live(name).await?)),",
         tests: "-p kerf-controllers --lib static_capacity",
     },
     BrokenRule {

@@ -44,6 +44,22 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-lifecycle",
     },
     BrokenRule {
+        rule: "LIF-175",
+        effect: "a static pool deletes a claim for one that the cache still shows",
+        file: "crates/lifecycle/src/static_replicas.rs",
+        code: "active.min(stored).saturating_sub(replicas)",
+        broken: "active.saturating_sub(replicas)",
+        tests: "-p kerf-lifecycle",
+    },
+    BrokenRule {
+        rule: "SCH-400",
+        effect: "a static pool creates a claim for each that is being replaced",
+        file: "crates/lifecycle/src/static_replicas.rs",
+        code: "let there = count(claims.active).saturating_add(count(claims.pending_disruption));",
+        broken: "let there = count(claims.active);",
+        tests: "-p kerf-lifecycle",
+    },
+    BrokenRule {
         rule: "LIF-178",
         effect: "nodes with protected pods go first",
         file: "crates/lifecycle/src/deletion_order.rs",
