@@ -1,29 +1,22 @@
-//! Writes the status of a CapacityBuffer.
+//! Writes the status of a CapacityBuffer and lets the cluster know the answer at once.
 
 use kerf_api::CapacityBuffer;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
+use kerf_runtime::client::{Lock, Written, patch_status};
+use kube::{Api, ResourceExt};
 
-/// Writes the status if it changed; refused if the buffer has changed since it was read. Returns the buffer as it is then, if it was written.
+use crate::context::Context;
+
+/// Writes what `after` changes in the status of `before`; refused if the buffer has changed since it was read.
 pub(crate) async fn write(
-    client: &Client,
+    context: &Context,
     before: &CapacityBuffer,
     after: &CapacityBuffer,
-) -> Result<Option<CapacityBuffer>, kube::Error> {
-    if before.status == after.status {
-        return Ok(None);
-    }
-    let mut status = serde_json::to_value(&after.status).map_err(kube::Error::SerdeError)?;
-    // A merge patch removes a field that is null, and keeps one that is left out.
-    if let Value::Object(fields) = &mut status {
-        for field in ["podTemplateRef", "podTemplateGeneration"] {
-            fields.entry(field).or_insert(Value::Null);
-        }
-    }
-    let patch = json!({"metadata": {"resourceVersion": before.metadata.resource_version}, "status": status});
+) -> Result<Written<CapacityBuffer>, kube::Error> {
     let namespace = before.namespace().unwrap_or_else(|| "default".to_owned());
-    let api: Api<CapacityBuffer> = Api::namespaced(client.clone(), &namespace);
-    let (name, options) = (before.name_any(), PatchParams::default());
-    api.patch_status(&name, &options, &Patch::Merge(patch)).await.map(Some)
+    let api: Api<CapacityBuffer> = Api::namespaced(context.client.clone(), &namespace);
+    let written = patch_status(&api, before, after, Lock::Optimistic).await?;
+    if let Written::Stored(stored) = &written {
+        context.cluster.wrote_buffer(CapacityBuffer::clone(stored));
+    }
+    Ok(written)
 }

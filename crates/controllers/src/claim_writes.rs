@@ -1,6 +1,6 @@
-//! The one way to change or delete a NodeClaim.
+//! How these controllers change or delete a NodeClaim.
 //!
-//! All functions treat the API server's answer alike. A claim that is gone is no error (OPS-105). The stored claim enters the
+//! The patches are those of [`patch_object`] and [`patch_status`]. What is added concerns claims only. The stored claim enters the
 //! [`Cluster`](crate::Cluster) at once, so readers see it before the watch delivers it. A conflict is an error: the reconciliation
 //! fails and is repeated with the newest state. Writes of one claim follow one another, and a write that would conflict with one of this
 //! process's own is not sent: [`ClaimLocks`] makes the second wait for the first.
@@ -8,37 +8,15 @@
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, labels};
-use kerf_runtime::client::{delete_exactly, found};
+use kerf_runtime::client::{Lock, Part, Written, delete_exactly, patch_object, patch_status, send_patch};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::core::Status;
 use serde_json::{Value, json};
 
 use crate::claim_facts;
 use crate::context::Context;
-use crate::patch::{Lock, patch_object, patch_status};
-
-/// The result of a change.
-#[derive(Debug)]
-pub(crate) enum Written {
-    /// The claim is gone.
-    Gone,
-    /// Nothing differed.
-    Unchanged,
-    /// The claim as it is stored now.
-    Stored(Box<NodeClaim>),
-}
-
-impl Written {
-    /// The claim as it is stored now, if this call changed it.
-    pub(crate) fn stored(self) -> Option<NodeClaim> {
-        match self {
-            Self::Gone | Self::Unchanged => None,
-            Self::Stored(claim) => Some(*claim),
-        }
-    }
-}
 
 /// Writes what `after` changes in `before`, except the status. `lock` has to be [`Lock::Optimistic`] when a list changes, such as the
 /// finalizers.
@@ -47,13 +25,13 @@ pub(crate) async fn write_object(
     before: &NodeClaim,
     after: &NodeClaim,
     lock: Lock,
-) -> Result<Written, kube::Error> {
+) -> Result<Written<NodeClaim>, kube::Error> {
     let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
     if lock == Lock::Optimistic && before != after {
         refuse_outdated(context, before)?;
     }
-    let answer = patch_object(&context.client, before, after, lock).await;
-    take_over(context, answer)
+    let written = patch_object(&api(context), before, after, lock).await?;
+    Ok(take_over(context, written))
 }
 
 /// Writes what `after` changes in the status of `before`. Always with the lock, since conditions are a list that others write as well.
@@ -61,13 +39,13 @@ pub(crate) async fn write_status(
     context: &Context,
     before: &NodeClaim,
     after: &NodeClaim,
-) -> Result<Written, kube::Error> {
+) -> Result<Written<NodeClaim>, kube::Error> {
     let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
     if before != after {
         refuse_outdated(context, before)?;
     }
-    let answer = patch_status(&context.client, before, after, Lock::Optimistic).await;
-    take_over(context, answer)
+    let written = patch_status(&api(context), before, after, Lock::Optimistic).await?;
+    Ok(take_over(context, written))
 }
 
 /// Sets one annotation, whatever else has changed meanwhile.
@@ -76,8 +54,9 @@ pub(crate) async fn set_annotation(
     claim: &NodeClaim,
     key: &str,
     value: &str,
-) -> Result<Written, kube::Error> {
-    merge_metadata(context, claim, &json!({"annotations": {key: value}})).await
+) -> Result<Written<NodeClaim>, kube::Error> {
+    let patch = json!({"metadata": {"annotations": {key: value}}});
+    merge(context, claim, Part::Object, patch).await
 }
 
 /// Sets one label, whatever else has changed meanwhile.
@@ -86,8 +65,9 @@ pub(crate) async fn set_label(
     claim: &NodeClaim,
     key: &str,
     value: &str,
-) -> Result<Written, kube::Error> {
-    merge_metadata(context, claim, &json!({"labels": {key: value}})).await
+) -> Result<Written<NodeClaim>, kube::Error> {
+    let patch = json!({"metadata": {"labels": {key: value}}});
+    merge(context, claim, Part::Object, patch).await
 }
 
 /// Sets one field of the status, whatever else has changed meanwhile.
@@ -96,13 +76,8 @@ pub(crate) async fn set_status_field(
     claim: &NodeClaim,
     field: &str,
     value: &Value,
-) -> Result<Written, kube::Error> {
-    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
-    let patch = Patch::Merge(json!({"status": {field: value}}));
-    let answer = api(context)
-        .patch_status(claim_facts::name(claim), &PatchParams::default(), &patch)
-        .await;
-    take_over(context, answer.map(Some))
+) -> Result<Written<NodeClaim>, kube::Error> {
+    merge(context, claim, Part::Status, json!({"status": {field: value}})).await
 }
 
 /// Deletes a claim unless it is being deleted. Returns whether this call did it.
@@ -134,13 +109,16 @@ pub(crate) async fn disrupt(context: &Context, claim: &NodeClaim, reason: &str) 
     Ok(deleted)
 }
 
-async fn merge_metadata(context: &Context, claim: &NodeClaim, metadata: &Value) -> Result<Written, kube::Error> {
+async fn merge(
+    context: &Context,
+    claim: &NodeClaim,
+    part: Part,
+    patch: Value,
+) -> Result<Written<NodeClaim>, kube::Error> {
     let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
-    let patch = Patch::Merge(json!({"metadata": metadata}));
-    let answer = api(context)
-        .patch(claim_facts::name(claim), &PatchParams::default(), &patch)
-        .await;
-    take_over(context, answer.map(Some))
+    let (api, patch) = (api(context), Patch::Merge(patch));
+    let written = send_patch(&api, claim_facts::name(claim), part, &patch).await?;
+    Ok(take_over(context, written))
 }
 
 /// The claim as it is known now, if it is still the same one.
@@ -170,18 +148,15 @@ fn api(context: &Context) -> Api<NodeClaim> {
     Api::all(context.client.clone())
 }
 
-fn take_over(context: &Context, answer: Result<Option<NodeClaim>, kube::Error>) -> Result<Written, kube::Error> {
-    Ok(match found(answer)? {
-        None => Written::Gone,
-        Some(None) => Written::Unchanged,
-        Some(Some(stored)) => {
-            // A deleted claim without finalizers ended with this write: the cluster must not keep it.
-            let ended = claim_facts::is_deleting(&stored)
-                && stored.metadata.finalizers.as_deref().unwrap_or_default().is_empty();
-            if !ended {
-                context.cluster.wrote_claim(stored.clone());
-            }
-            Written::Stored(Box::new(stored))
+/// Lets the cluster know the stored claim.
+fn take_over(context: &Context, written: Written<NodeClaim>) -> Written<NodeClaim> {
+    if let Written::Stored(stored) = &written {
+        // A deleted claim without finalizers ended with this write: the cluster must not keep it.
+        let ended =
+            claim_facts::is_deleting(stored) && stored.metadata.finalizers.as_deref().unwrap_or_default().is_empty();
+        if !ended {
+            context.cluster.wrote_claim(NodeClaim::clone(stored));
         }
-    })
+    }
+    written
 }

@@ -3,23 +3,18 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
-use kerf_runtime::client::{ApiErrorKind, found};
+use kerf_runtime::client::{ApiErrorKind, Lock, Part, Written, found, patch_object, send_patch};
 use kerf_state::lean::{LeanNode, LeanTaint};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::patch::{Lock, patch_object};
 
-/// Writes what `after` changes in `before`, unless the Node has changed since it was read. Returns whether there was something to write;
-/// a Node that is gone is an error.
-pub(crate) async fn write_node(context: &Context, before: &Node, after: &Node) -> Result<bool, kube::Error> {
-    let stored = patch_object(&context.client, before, after, Lock::Optimistic).await?;
-    if let Some(stored) = &stored {
-        context.cluster.wrote_node(stored);
-    }
-    Ok(stored.is_some())
+/// Writes what `after` changes in `before`, unless the Node has changed since it was read.
+pub(crate) async fn write_node(context: &Context, before: &Node, after: &Node) -> Result<Written<Node>, kube::Error> {
+    let written = patch_object(&api(context), before, after, Lock::Optimistic).await?;
+    Ok(take_over(context, written))
 }
 
 /// A Node after an edit.
@@ -42,7 +37,7 @@ pub(crate) async fn edit_node(
         let (old, new) = (&known.metadata, &node.metadata);
         old.uid == new.uid && old.resource_version != new.resource_version
     };
-    let mut first = found(edited(context, &as_read(known), &edit).await);
+    let mut first = edited(context, &as_read(known), &edit).await;
     let newer = match &first {
         // The watch may have delivered the change while the call was under way.
         Err(error) if ApiErrorKind::of(error) == ApiErrorKind::Conflict => context.cluster.node(name).filter(is_newer),
@@ -50,7 +45,7 @@ pub(crate) async fn edit_node(
     };
     let known = newer.as_deref().unwrap_or(known);
     if newer.is_some() {
-        first = found(edited(context, &as_read(known), &edit).await);
+        first = edited(context, &as_read(known), &edit).await;
     }
     let conflict = match first {
         Ok(None) => return Ok(None),
@@ -59,23 +54,39 @@ pub(crate) async fn edit_node(
         Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::Conflict => Some(error),
         Err(error) => return Err(error),
     };
-    let api: Api<Node> = Api::all(context.client.clone());
-    let live = found(api.get(name).await)?;
+    let live = found(api(context).get(name).await)?;
     let Some(live) = live.filter(|live| live.metadata.uid == known.metadata.uid) else {
         return Ok(None);
     };
     match conflict {
         // What is known is the newest: to write it again at once would not help.
         Some(error) if live.metadata.resource_version == known.metadata.resource_version => Err(error),
-        _ => found(edited(context, &live, &edit).await),
+        _ => edited(context, &live, &edit).await,
     }
 }
 
-async fn edited(context: &Context, before: &Node, edit: &impl Fn(&mut Node)) -> Result<Edited, kube::Error> {
+/// The Node after an edit of `before`; `None` if it is gone.
+async fn edited(context: &Context, before: &Node, edit: &impl Fn(&mut Node)) -> Result<Option<Edited>, kube::Error> {
     let mut node = before.clone();
     edit(&mut node);
-    let changed = write_node(context, before, &node).await?;
-    Ok(Edited { node, changed })
+    let changed = match write_node(context, before, &node).await? {
+        Written::Gone => return Ok(None),
+        Written::Unchanged => false,
+        Written::Stored(_) => true,
+    };
+    Ok(Some(Edited { node, changed }))
+}
+
+fn api(context: &Context) -> Api<Node> {
+    Api::all(context.client.clone())
+}
+
+/// Lets the cluster know the stored Node.
+fn take_over(context: &Context, written: Written<Node>) -> Written<Node> {
+    if let Written::Stored(stored) = &written {
+        context.cluster.wrote_node(stored);
+    }
+    written
 }
 
 /// A Node with what the cluster knows of it: metadata, provider id and taints. Everything else is absent, so it may not be changed.
@@ -105,13 +116,9 @@ pub(crate) async fn label_node(
     key: &str,
     value: &str,
 ) -> Result<Option<Node>, kube::Error> {
-    let api: Api<Node> = Api::all(context.client.clone());
     let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
-    let stored = found(api.patch(name, &PatchParams::default(), &patch).await)?;
-    if let Some(stored) = &stored {
-        context.cluster.wrote_node(stored);
-    }
-    Ok(stored)
+    let written = send_patch(&api(context), name, Part::Object, &patch).await?;
+    Ok(take_over(context, written).stored())
 }
 
 #[cfg(test)]

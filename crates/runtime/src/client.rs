@@ -7,15 +7,17 @@ mod error;
 mod layer;
 mod missing_permissions;
 mod pace;
+mod patch;
 mod read_only;
 mod request_info;
 mod shared_reads;
 
 pub use connect::{ConnectError, Connection};
 pub use deletion::{Deleted, delete_exactly, uid_precondition};
-pub use error::{ApiErrorKind, describe, found};
+pub use error::{ApiErrorKind, describe, found, unless_conflict};
 pub use layer::{ApiLayers, Retry};
 pub use missing_permissions::PermissionRule;
+pub use patch::{Lock, Part, Patchable, Written, patch_object, patch_status, send_patch};
 pub use read_only::{ReadOnlyError, read_only};
 pub use request_info::RequestInfo;
 pub use shared_reads::SharedReads;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::PodTemplate;
 use kerf_api::CapacityBuffer;
 use kerf_api::capacity_buffer::PodTemplateRef;
 use kerf_api::conditions::capacity_buffer as conditions;
-use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::client::{Written, unless_conflict};
 use kerf_runtime::{CancellationToken, ObjectKey, Outcome, RateLimit, ReconcileError};
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -108,12 +108,9 @@ impl Reconciler for CapacityBuffers {
                 after.set_condition(conditions::READY_FOR_PROVISIONING, false, why.reason, &why.message, now);
             }
         }
-        match buffer_status::write(client, &before, &after).await {
-            Ok(written) => written.into_iter().for_each(|written| cluster.wrote_buffer(written)),
-            Err(error) => match ApiErrorKind::of(&error) {
-                ApiErrorKind::Conflict | ApiErrorKind::NotFound => return Ok(Outcome::RequeueAfter(AFTER_CONFLICT)),
-                _ => return Err(error.into()),
-            },
+        match unless_conflict(buffer_status::write(&self.context, &before, &after).await)? {
+            Some(Written::Stored(_) | Written::Unchanged) => {}
+            Some(Written::Gone) | None => return Ok(Outcome::RequeueAfter(AFTER_CONFLICT)),
         }
         match found {
             Ok((replicas, found)) => {

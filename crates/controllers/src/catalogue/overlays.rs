@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::{ConditionSet, NodeOverlay};
 use kerf_cloud::{OverlayPool, OverlayProvider, OverlayStatus, evaluate};
-use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::client::{Lock, Written, patch_status, unless_conflict};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kube::Api;
 
 use super::refresh::refresh;
 use crate::changes::Change;
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// The time until overlays are evaluated again when nothing changes (SCH-362).
@@ -83,6 +83,7 @@ impl Reconciler for OverlayEvaluation {
         let written: Vec<NodeOverlay> = overlays.iter().map(|overlay| NodeOverlay::clone(overlay)).collect();
         let evaluation = evaluate(&written, &pools, rules, &context.interner);
         // The other autoscaler writes statuses where this process observes.
+        let api: Api<NodeOverlay> = Api::all(context.client.clone());
         let reported = written.iter().filter(|_| !context.options.observe);
         for overlay in reported {
             let name = overlay.metadata.name.as_deref().unwrap_or_default();
@@ -90,18 +91,10 @@ impl Reconciler for OverlayEvaluation {
                 continue;
             };
             let after = with_status(overlay, status, context.now());
-            match patch_status(&context.client, overlay, &after, Lock::Optimistic).await {
-                Ok(_) => {}
+            match unless_conflict(patch_status(&api, overlay, &after, Lock::Optimistic).await)? {
+                Some(Written::Stored(_) | Written::Unchanged) => {}
                 // SCH-376: the overlay has changed meanwhile; its watch event starts a new evaluation.
-                Err(error)
-                    if matches!(
-                        ApiErrorKind::of(&error),
-                        ApiErrorKind::Conflict | ApiErrorKind::NotFound
-                    ) =>
-                {
-                    return Ok(Outcome::Requeue);
-                }
-                Err(error) => return Err(error.into()),
+                Some(Written::Gone) | None => return Ok(Outcome::Requeue),
             }
         }
         self.provider.publish(&evaluation);

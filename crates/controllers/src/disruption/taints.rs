@@ -68,8 +68,7 @@ impl DisruptionTaints {
         };
         let mut after = before.clone();
         edit(&mut after);
-        let written = write_node(&self.context, &before, &after).await;
-        found(written).map(drop)
+        write_node(&self.context, &before, &after).await.map(drop)
     }
 
     async fn edit_claim(&self, node: &CommandNode, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {

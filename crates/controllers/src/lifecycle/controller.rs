@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kerf_api::{NodeClaim, StartupTaints, finalizers};
 use kerf_lifecycle::liveness::Timeouts;
+use kerf_runtime::client::{Lock, Written};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 
@@ -12,9 +13,8 @@ use super::launches::{BACKOFF, Launches};
 use super::pass::Pass;
 use crate::changes::Change;
 use crate::claim_facts;
-use crate::claim_writes::{Written, write_object, write_status};
+use crate::claim_writes::{write_object, write_status};
 use crate::context::{Context, startup_taints};
-use crate::patch::Lock;
 use crate::pools::{PoolStatus, RegistrationHealth};
 use crate::reconciler::{Reconciler, WorkLoop};
 

@@ -8,7 +8,7 @@ use kerf_api::conditions::node_claim::{INSTANCE_TERMINATING, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, annotations, finalizers, labels};
 use kerf_cloud::CloudError;
-use kerf_runtime::client::{delete_exactly, found};
+use kerf_runtime::client::{Lock, delete_exactly, found};
 use kerf_runtime::metrics::catalogue::{
     NODECLAIMS_INSTANCE_TERMINATION_DURATION, NODECLAIMS_TERMINATED, NODECLAIMS_TERMINATION_DURATION,
 };
@@ -22,7 +22,6 @@ use crate::claim_facts;
 use crate::claim_writes::{write_object, write_status};
 use crate::context::Context;
 use crate::deadline;
-use crate::patch::Lock;
 
 /// How often the provider is asked whether an instance has ended (LIF-074).
 pub(crate) const INSTANCE_POLL: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{INITIALIZED, REGISTERED};
 use kerf_api::{Conditioned, NodeClaim, StartupTaints, labels};
 use kerf_runtime::ReconcileError;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Written, found};
 use kerf_state::lean::LeanNode;
 use kube::Api;
 
@@ -38,7 +38,9 @@ pub(super) async fn register_again(
         let mut after = before.clone();
         registration::sync(claim, &mut after);
         registration::complete(&mut after);
-        write_node(context, &before, &after).await?;
+        if let Written::Gone = write_node(context, &before, &after).await? {
+            return Ok(());
+        }
         tracing::info!(
             NodeClaim = claim_facts::name(claim),
             Node = name,

@@ -7,12 +7,12 @@ use kerf_api::{NodePool, ResourceList};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, patch_status};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kube::Api;
 
 use crate::changes::Change;
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is counted.
@@ -85,8 +85,9 @@ impl Reconciler for PoolCounter {
         let mut after = NodePool::clone(&before);
         let status = after.status.get_or_insert_default();
         (status.resources, status.nodes) = (resources, Some(nodes));
-        let written = patch_status(&self.context.client, &*before, &after, Lock::None).await;
-        if let Some(Some(pool)) = found(written)? {
+        let api: Api<NodePool> = Api::all(self.context.client.clone());
+        let written = patch_status(&api, &before, &after, Lock::None).await?;
+        if let Some(pool) = written.stored() {
             cluster.wrote_pool(pool);
         }
         Ok(Outcome::RequeueAfter(COUNT_EVERY))

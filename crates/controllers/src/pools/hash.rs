@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use kerf_api::hash::NODE_POOL_HASH_VERSION;
 use kerf_api::{Conditioned, NodeClaim, NodePool, annotations, conditions, labels};
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, patch_object};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kube::Api;
 
 use crate::changes::Change;
 use crate::claim_writes::write_object;
 use crate::context::Context;
-use crate::patch::{Lock, patch_object};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// `nodepool.hash`.
@@ -101,8 +101,9 @@ impl Reconciler for PoolHash {
         }
         let mut after = NodePool::clone(&pool);
         stamp(after.metadata.annotations.get_or_insert_default(), Some(&hash));
-        let written = patch_object(&self.context.client, &*pool, &after, Lock::None).await;
-        if let Some(Some(pool)) = found(written)? {
+        let api: Api<NodePool> = Api::all(self.context.client.clone());
+        let written = patch_object(&api, &pool, &after, Lock::None).await?;
+        if let Some(pool) = written.stored() {
             cluster.wrote_pool(pool);
         }
         Ok(Outcome::Done)

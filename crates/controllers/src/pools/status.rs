@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_api::NodePool;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, patch_status};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kube::Api;
 
 use crate::changes::{Change, Diff};
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 use kerf_state::NodeClass;
 
@@ -78,8 +78,9 @@ impl Reconciler for PoolStatus {
         };
         let mut after = NodePool::clone(&before);
         (self.rule)(&self.context, &mut after, self.context.now());
-        let written = patch_status(&self.context.client, &*before, &after, Lock::Optimistic).await;
-        if let Some(Some(pool)) = found(written)? {
+        let api: Api<NodePool> = Api::all(self.context.client.clone());
+        let written = patch_status(&api, &before, &after, Lock::Optimistic).await?;
+        if let Some(pool) = written.stored() {
             self.context.cluster.wrote_pool(pool);
         }
         Ok(Outcome::Done)

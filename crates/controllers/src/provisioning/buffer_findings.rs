@@ -34,17 +34,12 @@ pub(crate) async fn after_pass(context: &Context, plan: &Plan) {
             &finding.message,
             now,
         );
-        match buffer_status::write(&context.client, &before, &after).await {
-            Ok(written) => written
-                .into_iter()
-                .for_each(|written| context.cluster.wrote_buffer(written)),
-            Err(error) => {
-                tracing::error!(
-                    CapacityBuffer = key,
-                    error = describe(&error),
-                    "updating CapacityBuffer provisioning status"
-                );
-            }
+        if let Err(error) = buffer_status::write(context, &before, &after).await {
+            tracing::error!(
+                CapacityBuffer = key,
+                error = describe(&error),
+                "updating CapacityBuffer provisioning status"
+            );
         }
     }
 }

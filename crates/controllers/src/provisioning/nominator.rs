@@ -16,12 +16,12 @@ use kerf_api::status::Conditioned;
 use kerf_api::taints::NOT_READY;
 use kerf_model::pod::Pod;
 use kerf_model::taint::{Effect, Taint};
-use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::client::{ApiErrorKind, Part, Written, send_patch};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::WaitingPod;
 use kerf_state::lean::LeanNode;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use serde_json::{Value, json};
 
 use super::nomination::{NominationStep, step};
@@ -150,9 +150,9 @@ impl Nominator {
         let pod = &write.waiting.pod;
         let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
         let patch = Patch::Strategic(self.patch(write));
-        let answer = api.patch_status(&pod.name, &PatchParams::default(), &patch).await;
-        let error = match answer {
-            Ok(stored) => {
+        let error = match send_patch(&api, &pod.name, Part::Status, &patch).await {
+            Ok(Written::Gone | Written::Unchanged) => return Ok(true),
+            Ok(Written::Stored(stored)) => {
                 let version = stored
                     .metadata
                     .resource_version
@@ -164,7 +164,6 @@ impl Nominator {
             Err(error) => error,
         };
         match ApiErrorKind::of(&error) {
-            ApiErrorKind::NotFound => Ok(true),
             ApiErrorKind::Conflict => Ok(false),
             ApiErrorKind::Forbidden => {
                 if !self.refused.swap(true, Ordering::Relaxed) {

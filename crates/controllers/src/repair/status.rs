@@ -8,14 +8,14 @@ use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::conditions::node_repair_policy as condition;
 use kerf_api::{ConditionSet, NodeRepairPolicy};
 use kerf_lifecycle::repair::{Health, Pause, pauses};
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, patch_status};
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
+use kube::Api;
 
 use super::conditions::{conditions_of, fleet};
 use super::policies::{Policies, StoredPolicy};
 use crate::changes::Change;
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "noderepairpolicy.status";
@@ -115,8 +115,8 @@ impl Reconciler for RepairStatus {
         let health = fleet(&self.context, &nodes, &[]).health(&known.policy, now);
         let mut after = NodeRepairPolicy::clone(&known.object);
         set_status(&mut after, &known, &health, now);
-        let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;
-        found(written)?;
+        let api: Api<NodeRepairPolicy> = Api::all(self.context.client.clone());
+        patch_status(&api, &known.object, &after, Lock::Optimistic).await?;
         let next = [health.next, known.policy.opens_after(now)].into_iter().flatten().min();
         let left = next.map_or(EVERY, |next| self.context.clock.until(next).clamp(COLLECT, EVERY));
         Ok(Outcome::RequeueAfter(left))

@@ -15,14 +15,14 @@ use kerf_cloud::CloudError;
 use kerf_lifecycle::drain::{drain, is_drainable};
 use kerf_lifecycle::volumes;
 use kerf_model::pod::Pod;
-use kerf_runtime::client::{ApiErrorKind, uid_precondition};
+use kerf_runtime::client::{ApiErrorKind, Part, Written, send_patch, uid_precondition};
 use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, Readable, ReconcileError};
 use kerf_state::lean::{LeanNode, LeanPod};
 use kube::Api;
-use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
+use kube::api::{ListParams, ObjectMeta, Patch};
 use serde_json::json;
 
 use super::attachments::attachment;
@@ -382,16 +382,11 @@ impl<'a> Pass<'a> {
         let api: Api<Node> = Api::all(self.context.client.clone());
         // The watch event that removes the Node may arrive before the answer.
         self.termination.note_released(self.node);
-        let patched = api
-            .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
-            .await;
-        if let Err(error) = patched {
+        let patched = send_patch(&api, self.name, Part::Object, &Patch::Strategic(patch)).await;
+        if !matches!(patched, Ok(Written::Stored(_))) {
             self.termination.forget_released(self.node);
-            return match ApiErrorKind::of(&error) {
-                ApiErrorKind::NotFound => Ok(Outcome::Done),
-                // A conflict may be another Node's or pass by itself: the retry finds out.
-                _ => Err(error.into()),
-            };
+            // A conflict may be another Node's or pass by itself: the retry finds out.
+            return Ok(patched.map(|_| Outcome::Done)?);
         }
         let meta = &self.node.metadata;
         let seconds_since = |time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time| {

@@ -89,6 +89,15 @@ pub fn found<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube::Error
     }
 }
 
+/// Turns a conflict into `None`, for a caller that reads the object again by itself. Others return the error (OPS-105).
+pub fn unless_conflict<T>(result: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::Conflict => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +131,14 @@ mod tests {
         assert!(matches!(found::<()>(Err(api(404, "NotFound"))), Ok(None)));
         assert!(matches!(found(Ok(1)), Ok(Some(1))));
         assert!(found::<()>(Err(api(403, "Forbidden"))).is_err());
+    }
+
+    #[test]
+    fn a_conflict_is_told_from_other_errors() {
+        // OPS-105
+        assert!(matches!(unless_conflict::<()>(Err(api(409, "Conflict"))), Ok(None)));
+        assert!(matches!(unless_conflict(Ok(1)), Ok(Some(1))));
+        assert!(unless_conflict::<()>(Err(api(409, "AlreadyExists"))).is_err());
+        assert!(unless_conflict::<()>(Err(api(404, "NotFound"))).is_err());
     }
 }

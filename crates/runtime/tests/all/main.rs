@@ -9,4 +9,5 @@ mod fake;
 mod leader;
 mod logging;
 mod options;
+mod patch;
 mod watch;

@@ -7,6 +7,7 @@ use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kerf_runtime::client::{Lock, patch_status};
 use kerf_runtime::metrics::catalogue::{
     DISRUPTION_DECISIONS, DISRUPTION_DECISIONS_BY_NODEPOOL, DISRUPTION_ELIGIBLE_NODES, DISRUPTION_FAILED_VALIDATIONS,
     NODECLAIMS_DISRUPTED,
@@ -311,8 +312,8 @@ async fn marks_nobody_stands_behind_are_removed() {
         let mut marked = claim.clone();
         let now = sandbox.clock().now();
         kerf_api::ConditionSet::new(&mut marked, now).set_true_because("DisruptionReason", "Drifted", "Drifted");
-        let written =
-            kerf_controllers::patch_status(&sandbox.client(), claim, &marked, kerf_controllers::Lock::Optimistic).await;
+        let api = Api::all(sandbox.client());
+        let written = patch_status(&api, claim, &marked, Lock::Optimistic).await;
         written.expect("written");
     }
     let simulation = Simulation::join(sandbox, |_| {});
@@ -408,8 +409,8 @@ async fn conditions_that_come_while_a_reason_is_removed_survive() {
         let before = simulation.claims().await.remove(0);
         let mut after = before.clone();
         kerf_api::ConditionSet::new(&mut after, simulation.context.now()).set_true(type_);
-        let lock = kerf_controllers::Lock::Optimistic;
-        let written = kerf_controllers::patch_status(&simulation.client(), &before, &after, lock).await;
+        let api = Api::all(simulation.client());
+        let written = patch_status(&api, &before, &after, Lock::Optimistic).await;
         written.expect("written");
     };
     delay_next(&api_faults, &path);
