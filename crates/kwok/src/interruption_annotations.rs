@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
 use kerf_cloud::{Interruption, InterruptionKind, REDELIVERY};
-use kerf_runtime::client::{ApiErrorKind, found};
-use kube::api::{ListParams, Patch, PatchParams, WatchParams};
+use kerf_runtime::client::{ApiErrorKind, Part, send_patch};
+use kube::api::{ListParams, Patch, WatchParams};
 use kube::core::{PartialObjectMeta, WatchEvent};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -124,7 +124,7 @@ impl InterruptionAnnotations {
     /// Removes the annotation; a Node that is gone is fine.
     pub(crate) async fn acknowledge(&self, node: &str) -> Result<(), kube::Error> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {INTERRUPTION: null}}}));
-        found(self.nodes.patch_metadata(node, &PatchParams::default(), &patch).await).map(drop)
+        send_patch(&self.nodes, node, Part::Object, &patch).await.map(drop)
     }
 }
 

@@ -1,17 +1,19 @@
 //! The end of a class: it waits for its claims, then takes its templates and profiles along (AWS-068, AWS-098).
 
-use super::kube_objects::{Written, merge_locked};
 use super::validation::Validation;
 use crate::node_class::waiting_message;
 use crate::provider::AwsCloud;
 use kerf_api::ec2_node_class::{EC2NodeClass, FINALIZER};
+use kerf_runtime::client::{Lock, patch_object, unless_conflict};
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
-use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The time after which a class that waits for claims is reconciled again; the end of a claim reconciles it earlier.
 const WAIT: Duration = Duration::from_secs(600);
+
+/// A class that has changed since it was read is read again at once (AWS-056).
+pub(super) const AFTER_CONFLICT: Outcome = Outcome::RequeueAfter(Duration::ZERO);
 
 /// Ends classes.
 pub struct ClassEnd {
@@ -27,7 +29,7 @@ impl ClassEnd {
 
     /// Brings a class that is being deleted closer to its end.
     pub async fn reconcile(&self, class: &EC2NodeClass) -> Result<Outcome, ReconcileError> {
-        let finalizers = class.metadata.finalizers.clone().unwrap_or_default();
+        let finalizers = class.metadata.finalizers.as_deref().unwrap_or_default();
         if !finalizers.iter().any(|one| one == FINALIZER) {
             return Ok(Outcome::Done);
         }
@@ -54,11 +56,10 @@ impl ClassEnd {
         self.cloud.templates.delete_of_class(class.name()).await?;
         self.cloud.metrics.user_data_bytes.remove(&[class.name()]);
         self.validation.forget(class.name());
-        let left: Vec<&String> = finalizers.iter().filter(|one| *one != FINALIZER).collect();
-        let patch = json!({"metadata": {"finalizers": left}});
-        match merge_locked(&self.cloud.classes(), class, patch, false).await? {
-            Written::Done(_) => Ok(Outcome::Done),
-            Written::Stale => Ok(Outcome::RequeueAfter(Duration::ZERO)),
-        }
+        let mut released = class.clone();
+        let finalizers = released.metadata.finalizers.get_or_insert_default();
+        finalizers.retain(|one| one != FINALIZER);
+        let written = patch_object(&self.cloud.classes(), class, &released, Lock::Optimistic).await;
+        Ok(unless_conflict(written)?.map_or(AFTER_CONFLICT, |_| Outcome::Done))
     }
 }

@@ -1,14 +1,13 @@
 //! Writes the drift hash of classes, and takes claims over to a new version of it (AWS-052, AWS-053).
 
-use super::kube_objects::merge;
 use crate::provider::AwsCloud;
-use kerf_api::annotations::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION};
+use kerf_api::annotations::EC2_NODE_CLASS_HASH_VERSION;
 use kerf_api::conditions::node_claim::DRIFTED;
 use kerf_api::ec2_node_class::migrated_claim_annotations;
 use kerf_api::status::Conditioned;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, found, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
-use serde_json::json;
+use kube::ResourceExt;
 use std::sync::Arc;
 
 /// The controller `nodeclass.hash`.
@@ -38,21 +37,23 @@ impl ClassHash {
                 let Some(migrated) = migrated_claim_annotations(&annotations, is_drifted, &current) else {
                     continue;
                 };
-                let claim = claim.metadata.name.unwrap_or_default();
-                let patch = json!({"metadata": {"annotations": migrated}});
-                if let Err(error) = merge(&self.cloud.claims(), &claim, patch).await {
-                    errors.push(format!("NodeClaim {claim}: {error}"));
+                let mut after = claim.clone();
+                after.metadata.annotations.get_or_insert_default().extend(migrated);
+                if let Err(error) = patch_object(&self.cloud.claims(), &claim, &after, Lock::None).await {
+                    errors.push(format!("NodeClaim {}: {error}", claim.name_any()));
                 }
             }
             if !errors.is_empty() {
                 return Err(ReconcileError::message(errors.join("; ")));
             }
         }
-        let is_current = stored.get(EC2_NODE_CLASS_HASH) == Some(&current.hash)
-            && stored.get(EC2_NODE_CLASS_HASH_VERSION) == Some(&current.version);
-        if !is_current {
-            merge(&api, name, json!({"metadata": {"annotations": current.to_map()}})).await?;
-        }
+        let mut after = class.clone();
+        after
+            .metadata
+            .annotations
+            .get_or_insert_default()
+            .extend(current.to_map());
+        patch_object(&api, &class, &after, Lock::None).await?;
         Ok(Outcome::Done)
     }
 }

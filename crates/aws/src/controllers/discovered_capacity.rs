@@ -1,6 +1,5 @@
 //! Learns from registered nodes how much memory their instance types have (AWS-199, AWS-200, AWS-441).
 
-use super::kube_objects::merge;
 use crate::ami::ami_for;
 use crate::annotations::DISCOVERED_MEMORY;
 use crate::discovered_memory::{images_key, node_key};
@@ -8,11 +7,10 @@ use crate::provider::AwsCloud;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{INSTANCE_TYPE, REGISTERED, TRUE};
 use kerf_api::{EC2NodeClass, NodeClaim};
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, found, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
 use kerf_units::quantity::Quantity;
 use kube::Api;
-use serde_json::json;
 
 /// Takes over the memory of one node by name: the controller `providers.instancetype.capacity`. Nodes that are not registered, or not ours,
 /// say nothing. Without the option `learn-memory` nothing is done.
@@ -73,8 +71,10 @@ pub async fn keep_memory(cloud: &AwsCloud, classes: &[EC2NodeClass]) -> Result<(
         let Some(text) = cloud.memory_to_keep(class) else {
             continue;
         };
-        let patch = json!({"metadata": {"annotations": {DISCOVERED_MEMORY: text}}});
-        if let Err(error) = merge(&cloud.classes(), class.name(), patch).await {
+        let mut after = class.clone();
+        let annotations = after.metadata.annotations.get_or_insert_default();
+        annotations.insert(DISCOVERED_MEMORY.to_owned(), text);
+        if let Err(error) = patch_object(&cloud.classes(), class, &after, Lock::None).await {
             errors.push(format!("EC2NodeClass {}: {error}", class.name()));
         }
     }

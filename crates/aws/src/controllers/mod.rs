@@ -6,7 +6,6 @@ mod class_end;
 mod class_hash;
 mod discovered_capacity;
 mod garbage_collection;
-mod kube_objects;
 mod loops;
 mod node_class;
 mod offering_metrics;

@@ -1,8 +1,7 @@
 //! Keeps the status of a class: what it selects, and whether it is ready (AWS-055 to AWS-067).
 
 use super::class_conditions::ClassConditions;
-use super::class_end::ClassEnd;
-use super::kube_objects::{Written, merge_locked};
+use super::class_end::{AFTER_CONFLICT, ClassEnd};
 use super::validation::{Validation, ValidationFinding};
 use crate::ami::Image;
 use crate::ami::status_amis;
@@ -15,10 +14,9 @@ use crate::reservation::{requeue_after, status_reservation};
 use crate::subnet::status_subnets;
 use jiff::SignedDuration;
 use kerf_api::ConditionStatus;
-use kerf_api::ec2_node_class::{EC2NodeClass, EC2NodeClassStatus, FINALIZER};
-use kerf_runtime::client::found;
+use kerf_api::ec2_node_class::{EC2NodeClass, FINALIZER};
+use kerf_runtime::client::{Lock, Written, found, patch_object, patch_status, unless_conflict};
 use kerf_runtime::{Outcome, ReconcileError};
-use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,22 +75,19 @@ impl NodeClassController {
         if class.metadata.deletion_timestamp.is_some() {
             return self.end.reconcile(&class).await;
         }
-        let mut all = class.metadata.finalizers.clone().unwrap_or_default();
-        if !all.iter().any(|one| one == FINALIZER) {
-            all.push(FINALIZER.to_owned());
-            let patch = json!({"metadata": {"finalizers": all}});
-            match merge_locked(&api, &class, patch, false).await? {
-                Written::Done(written) => class = *written,
-                Written::Stale => return Ok(Outcome::RequeueAfter(Duration::ZERO)),
-            }
+        let guarded = guarded(&class);
+        match unless_conflict(patch_object(&api, &class, &guarded, Lock::Optimistic).await)? {
+            Some(Written::Stored(stored)) => class = *stored,
+            Some(Written::Unchanged) => {}
+            Some(Written::Gone) => return Ok(Outcome::Done),
+            None => return Ok(AFTER_CONFLICT),
         }
         let stored = class.clone();
         let pass = self.find_all(&mut class).await;
-        if class.status != stored.status {
-            let patch = json!({"status": status_patch(&class.status)});
-            if let Written::Stale = merge_locked(&api, &stored, patch, true).await? {
-                return Ok(Outcome::RequeueAfter(Duration::ZERO));
-            }
+        match unless_conflict(patch_status(&api, &stored, &class, Lock::Optimistic).await)? {
+            Some(Written::Stored(_) | Written::Unchanged) => {}
+            Some(Written::Gone) => return Ok(Outcome::Done),
+            None => return Ok(AFTER_CONFLICT),
         }
         match (pass.errors.is_empty(), pass.terminal) {
             (true, _) => Ok(match pass.again_after {
@@ -271,6 +266,16 @@ impl NodeClassController {
     }
 }
 
+/// The class with our finalizer (AWS-057).
+fn guarded(class: &EC2NodeClass) -> EC2NodeClass {
+    let mut guarded = class.clone();
+    let finalizers = guarded.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|one| one == FINALIZER) {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    guarded
+}
+
 /// Why a class has no images: those that it names and that do not exist, and those that no node can run.
 fn no_images(class: &EC2NodeClass, unusable: &[Image]) -> String {
     let mut parts = vec!["AMISelector did not match any AMIs".to_owned()];
@@ -330,24 +335,4 @@ fn apply(verdict: ValidationFinding, conditions: &mut ClassConditions<'_>, pass:
     if let Some(after) = verdict.again_after {
         pass.again(after);
     }
-}
-
-/// The status as a merge patch: a field that is empty now is taken away.
-fn status_patch(status: &EC2NodeClassStatus) -> Value {
-    let fields = [
-        "subnets",
-        "securityGroups",
-        "capacityReservations",
-        "amis",
-        "instanceProfile",
-        "conditions",
-    ];
-    let mut patch: Map<String, Value> = fields
-        .map(|field| (field.to_owned(), Value::Null))
-        .into_iter()
-        .collect();
-    if let Ok(Value::Object(written)) = serde_json::to_value(status) {
-        patch.extend(written);
-    }
-    Value::Object(patch)
 }

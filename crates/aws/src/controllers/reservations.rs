@@ -1,7 +1,5 @@
 //! Claims in capacity reservations that end (AWS-276 to AWS-278).
 
-use super::kube_objects::{Written, merge_locked};
-use crate::labels::RESERVATION;
 use crate::offering::CapacityType;
 use crate::provider::AwsCloud;
 use crate::provider_id::instance_id;
@@ -11,10 +9,9 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{CAPACITY_TYPE, CAPACITY_TYPE_RESERVED, REGISTERED};
 use kerf_api::{EC2NodeClass, NodeClaim};
 use kerf_runtime::ReconcileError;
-use kerf_runtime::client::delete_exactly;
+use kerf_runtime::client::{Lock, Patchable, delete_exactly, patch_object, unless_conflict};
+use kube::Api;
 use kube::api::{ListParams, ObjectMeta};
-use kube::{Api, Resource};
-use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Claims that are deleted at once.
@@ -45,16 +42,6 @@ pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError>
         .collect()
         .await;
     Ok(done.into_iter().collect::<Result<(), _>>()?)
-}
-
-/// The labels that change, as a merge patch; those that are taken away are null.
-fn label_patch(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Value {
-    let mut changes: Map<String, Value> = [(CAPACITY_TYPE.to_owned(), json!(after.get(CAPACITY_TYPE)))]
-        .into_iter()
-        .collect();
-    let gone = RESERVATION.iter().filter(|key| before.contains_key(**key));
-    changes.extend(gone.map(|key| ((*key).to_owned(), Value::Null)));
-    json!({"metadata": {"labels": changes}})
 }
 
 /// Corrects the labels of claims and Nodes whose reservation has ended while their instance runs on: the controller
@@ -105,15 +92,14 @@ pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileE
 }
 
 /// Corrects one object. Returns whether it had changed meanwhile.
-async fn correct<K>(api: &Api<K>, object: &K) -> Result<bool, kube::Error>
-where
-    K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
+async fn correct<K: Patchable>(api: &Api<K>, object: &K) -> Result<bool, kube::Error> {
     let meta = object.meta();
-    let labels = meta.labels.clone().unwrap_or_default();
-    let Some(corrected) = demoted_labels(&labels).filter(|_| meta.deletion_timestamp.is_none()) else {
+    let labels = meta.labels.as_ref().filter(|_| meta.deletion_timestamp.is_none());
+    let Some(corrected) = labels.and_then(demoted_labels) else {
         return Ok(false);
     };
-    let written = merge_locked(api, object, label_patch(&labels, &corrected), false).await?;
-    Ok(matches!(written, Written::Stale))
+    let mut after = object.clone();
+    after.meta_mut().labels = Some(corrected);
+    let written = unless_conflict(patch_object(api, object, &after, Lock::Optimistic).await)?;
+    Ok(written.is_none())
 }

@@ -1,15 +1,13 @@
 //! Gives instances the tags that were not known at launch (AWS-326 to AWS-328).
 
-use super::kube_objects::merge;
 use crate::annotations::{CLUSTER_NAME_TAGGED, INSTANCE_TAGGED};
 use crate::provider::AwsCloud;
 use crate::provider_id::instance_id;
 use crate::tags::missing_name_tags;
 use kerf_api::NodeClaim;
 use kerf_api::annotations::TRUE;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{Lock, found, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
-use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -75,8 +73,10 @@ impl Tagging {
             Err(error) if error.is_not_found() => return Ok(Outcome::Done),
             answer => answer?,
         }
-        let annotations = json!({INSTANCE_TAGGED: TRUE, CLUSTER_NAME_TAGGED: TRUE});
-        merge(&api, name, json!({"metadata": {"annotations": annotations}})).await?;
+        let mut tagged = claim.clone();
+        let annotations = tagged.metadata.annotations.get_or_insert_default();
+        annotations.extend([INSTANCE_TAGGED, CLUSTER_NAME_TAGGED].map(|key| (key.to_owned(), TRUE.to_owned())));
+        patch_object(&api, &claim, &tagged, Lock::None).await?;
         Ok(Outcome::Done)
     }
 

@@ -347,7 +347,7 @@ async fn a_placement_group_must_exist() {
 }
 
 /// Writes a claim of the class, with its provider id and node name.
-async fn put_claim(world: &World, claim: &NodeClaim) -> NodeClaim {
+pub(crate) async fn put_claim(world: &World, claim: &NodeClaim) -> NodeClaim {
     let api = Api::<NodeClaim>::all(world.client.clone());
     let mut new = claim.clone();
     new.metadata.uid = None;
@@ -631,7 +631,7 @@ async fn profiles_that_nothing_names_are_collected() {
 }
 
 /// The labels of a claim in a reservation.
-fn reserved(name: &str, reservation: &str) -> NodeClaim {
+pub(crate) fn reserved(name: &str, reservation: &str) -> NodeClaim {
     let mut claim = claim(name, &[(TYPE, &["m5.large"]), (CAPACITY, &["on-demand"])]);
     let labels = claim.metadata.labels.get_or_insert_default();
     for (key, value) in [

@@ -45,3 +45,4 @@ mod tags;
 mod upkeep;
 mod user_data;
 mod world;
+mod write_conflicts;
