@@ -1,5 +1,6 @@
 //! The Laws, as far as source text can show them. Each module is one law; [`source`] reads and lexes the tree.
 
+mod api_writes;
 mod bill_of_materials;
 mod broken_rules;
 mod cargo;

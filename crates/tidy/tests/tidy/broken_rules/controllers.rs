@@ -92,6 +92,14 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-runtime --test all deletion",
     },
     BrokenRule {
+        rule: "OPS-106",
+        effect: "the optimistic lock is not sent",
+        file: "crates/runtime/src/client/patch.rs",
+        code: "filter(|_| lock == Lock::Optimistic)",
+        broken: "filter(|_| lock != lock)",
+        tests: "-p kerf-runtime --test all patch",
+    },
+    BrokenRule {
         rule: "LIF-108",
         effect: "an eviction leaves no time",
         file: "crates/controllers/src/termination/eviction.rs",
