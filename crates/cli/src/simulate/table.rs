@@ -143,12 +143,11 @@ fn summary(report: &SimulationReport, text: &mut String) {
         let _ = writeln!(text, "existing nodes: {:.4} $/h", totals.existing_price_per_hour);
     }
     if let Some(bound) = &report.bound {
-        let gap = percent(bound.gap);
-        let _ = writeln!(
-            text,
-            "lower bound: {:.4} $/h, the plan costs {gap} more",
-            bound.price_per_hour
-        );
+        let _ = write!(text, "lower bound: {:.4} $/h", bound.price_per_hour);
+        if bound.gap.is_some() {
+            let _ = write!(text, ", the plan costs {} more", percent(bound.gap));
+        }
+        text.push('\n');
         // The others print as zero.
         let causes = bound.causes.iter().filter(|one| one.price_per_hour >= 0.000_05);
         let causes: Vec<String> = causes

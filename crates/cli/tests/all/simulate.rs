@@ -147,6 +147,32 @@ fn the_cost_of_each_constraint_is_printed() {
 }
 
 #[test]
+fn the_gap_to_the_lower_bound_is_divided_among_its_causes() {
+    let args = ["simulate", "-f", "examples/stateful.yaml", "--bound", NOW[0], NOW[1]];
+    let document = report(&kerf(&[&args[..], &["-o", "json"]].concat()));
+    let (bound, number) = (&document["bound"], |value: &Value| value.as_f64().expect("a number"));
+    let causes = bound["causes"].as_array().expect("a list");
+    let sum: f64 = causes.iter().map(|one| number(&one["pricePerHour"])).sum();
+    let gap = number(&document["totals"]["pricePerHour"]) - number(&bound["pricePerHour"]);
+    assert!((gap - sum).abs() < 1e-9, "{bound}");
+    assert!(
+        (gap / number(&bound["pricePerHour"]) - number(&bound["gap"])).abs() < 1e-9,
+        "{bound}"
+    );
+    assert!(causes.iter().any(|one| one["cause"] == "topology"), "{bound}");
+
+    let table = kerf(&args).stdout;
+    assert!(
+        table.contains("lower bound: ") && table.contains("  due to: topology "),
+        "{table}"
+    );
+
+    // Nothing is launched for no pods.
+    let nothing = kerf_with_input(&["simulate", "-f", "-", "--bound", NOW[0], NOW[1]], POOL.as_bytes()).stdout;
+    assert!(nothing.contains("lower bound: 0.0000 $/h\n"), "{nothing}");
+}
+
+#[test]
 fn pods_that_share_no_pool_cost_the_same_planned_together() {
     let (ci, cilium) = ("examples/ci-runners.yaml", "examples/cilium-startup-taints.yaml");
     let cost = |files: &[&str]| {
