@@ -172,7 +172,7 @@ fn with_volume(claim: &str) -> Value {
 /// A claim that is bound to the volume of its name.
 fn bound_claim(name: &str) -> Value {
     let done = json!({"pv.kubernetes.io/bind-completed": "yes"});
-    json!({"metadata": {"name": name, "namespace": "default", "annotations": done}, "spec": {"volumeName": name}})
+    json!({"metadata": {"name": name, "uid": name, "namespace": "default", "annotations": done}, "spec": {"volumeName": name}})
 }
 
 // SCH-470
@@ -180,11 +180,13 @@ fn bound_claim(name: &str) -> Value {
 fn attach_limits_bind_machines_there_are_and_a_lost_claim_binds_its_pod_alone() {
     let mut mirror = mirror();
     machine(&mut mirror, "n", "zone-a");
-    mirror.apply::<LeanCsiNode>(object(json!({"metadata": {"name": "n"}, "spec": {"drivers": [
-        {"name": "disk.example.com", "nodeID": "n", "allocatable": {"count": 1}}]}})));
+    mirror.apply::<LeanCsiNode>(object(
+        json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"drivers": [
+        {"name": "disk.example.com", "nodeID": "n", "allocatable": {"count": 1}}]}}),
+    ));
     for number in 0..6 {
         let claim = format!("data-{number}");
-        mirror.apply::<LeanPv>(object(json!({"metadata": {"name": claim}, "spec": {
+        mirror.apply::<LeanPv>(object(json!({"metadata": {"name": claim, "uid": claim}, "spec": {
             "csi": {"driver": "disk.example.com", "volumeHandle": claim}}})));
         mirror.apply::<LeanPvc>(object(bound_claim(&claim)));
         mirror.apply(lean_pod(&format!("db-{number}"), None, with_volume(&claim)));
@@ -320,7 +322,7 @@ fn pending_pods_are_counted_by_the_only_zone_they_can_use() {
         let mut mirror = mirror();
         machine(&mut mirror, "n", "zone-a");
         mirror.apply(lean_pod("anchor", Some("n"), json!({})));
-        mirror.apply::<LeanPv>(object(json!({"metadata": {"name": "zonal"}, "spec": {
+        mirror.apply::<LeanPv>(object(json!({"metadata": {"name": "zonal", "uid": "zonal"}, "spec": {
             "csi": {"driver": "disk.example.com", "volumeHandle": "zonal"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-c"]}]}]}}}})));
