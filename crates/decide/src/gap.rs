@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// A cause of the gap between the price of a plan and its lower bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GapCause {
-    /// Packing by another measure than the price: fewer nodes, or as upstream.
-    Packing,
     /// Plans are chosen by where kube-scheduler is forecast to bind pods.
     ForecastBinding,
+    /// Packing by another measure than the price: fewer nodes, or as upstream.
+    Packing,
     /// Topology spread, pod affinity and anti-affinity, the topology of volumes, host ports.
     Topology,
     /// The limits of NodePools.
@@ -57,9 +57,9 @@ impl GapCause {
     }
 }
 
-/// The causes of the gap between a plan for the pods of `inputs` and its lower bound, each with its part of the price per hour. The plan is
-/// computed again for the pods it places, each time without one more cause; the price that a cause saves is its part. Parts of zero are
-/// left out. The parts are in the order in which the causes are removed, and their sum is the gap.
+/// The causes of the gap between a plan for the pods of `inputs` and its lower bound, each with its part in dollars per hour. The pods that the
+/// plan places are planned again, each time without one more cause. What that saves is the part of the cause. Parts of zero are left out. The
+/// parts are in the order in which causes are removed; their sum is the gap (`docs/packing.md`).
 pub fn gap_causes(inputs: &Inputs<'_>, plan: &Plan, bound: Price) -> Vec<(GapCause, Price)> {
     let mut parts = Vec::new();
     let mut price = plan.price();
@@ -86,7 +86,7 @@ pub fn gap_causes(inputs: &Inputs<'_>, plan: &Plan, bound: Price) -> Vec<(GapCau
         let pods = pods_named(&snapshot, &placed);
         let without = solve(&Request::new(&snapshot, &pods), &settings.solver, &|| false);
         let reached = without.price();
-        // A search without a constraint may find less than one with it.
+        // Searches are not exact: one without a cause may find a dearer plan.
         if without.left_over() == 0 && reached < price {
             parts.push((cause, price - reached));
             price = reached;

@@ -69,13 +69,16 @@ fn main() {
             .expect("a runtime");
         let began = Instant::now();
         if std::env::var_os("KERF_DAY_LIFE").is_some() {
-            runtime.block_on(life(flags, seed));
+            runtime.block_on(scale_down::live(flags, seed));
             println!("{flags}: {:.0} s", began.elapsed().as_secs_f64());
             continue;
         }
         let day = runtime.block_on(live(flags, span, deployments, seed));
         println!("{}: {:.0} s", day.name(), began.elapsed().as_secs_f64());
         days.push(day);
+    }
+    if days.is_empty() {
+        return;
     }
     let text = table(&days);
     print!("{text}");
@@ -185,50 +188,6 @@ async fn live(flags: &str, span: Duration, deployments: usize, seed: u64) -> Day
         launched: launched.len(),
         evictions,
     }
-}
-
-/// Scales a cluster up and down, and prints what it is like every 20 seconds.
-async fn life(flags: &str, seed: u64) {
-    let world = World::start(flags, seed).await;
-    let client = world.client.clone();
-    let mut launched = BTreeMap::new();
-    scale_down::prepare(&client).await;
-    println!("== {flags}");
-    scale_down::begin(&client).await;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    tokio::time::sleep(Duration::from_secs(40)).await;
-    scale_down::grow(&client).await;
-    for _ in 0..15 {
-        tokio::time::sleep(Duration::from_secs(20)).await;
-        before.push((
-            look(&world.client, &world.prices, &mut launched).await,
-            world.evictions(),
-        ));
-    }
-    let shrinks = tokio::spawn(async move { scale_down::shrink(&client).await });
-    for _ in 0..36 {
-        tokio::time::sleep(Duration::from_secs(20)).await;
-        after.push((
-            look(&world.client, &world.prices, &mut launched).await,
-            world.evictions(),
-        ));
-    }
-    shrinks.await.expect("scaled down");
-    for (title, looks) in [("after the last Deployment", before), ("scaled down", after)] {
-        println!("{title}");
-        for ((look, evictions), at) in looks.iter().zip(1..) {
-            println!(
-                "{:5} s  nodes {:4}  running {:5}  waiting {:5}  {:7.2} $/h  evictions {evictions:5}",
-                at * 20,
-                look.nodes,
-                look.pods,
-                look.waiting,
-                look.price
-            );
-        }
-    }
-    println!("launched {}", launched.len());
-    world.end().await;
 }
 
 async fn look(client: &Client, prices: &Prices, launched: &mut BTreeMap<String, ()>) -> Look {

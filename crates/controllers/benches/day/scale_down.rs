@@ -1,5 +1,6 @@
 //! A cluster that is scaled up to 6,000 pods and down to 2,400: 120 Deployments of eight shapes, every other with a topology spread.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -8,7 +9,8 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::workload::{NAMESPACE, controller, create, node_class, shape};
+use crate::workload::{NAMESPACE, controller, create, node_class, pool, shape};
+use crate::{World, look};
 
 /// Requests of the pods: millicores and MiB.
 const SHAPES: [(u64, u64); 8] = [
@@ -28,21 +30,65 @@ const FIRST: usize = 20;
 const CREATED_EVERY: Duration = Duration::from_millis(900);
 const SCALED_EVERY: Duration = Duration::from_millis(450);
 
+/// Scales a cluster up and down, and prints what it is like every 20 seconds.
+pub(crate) async fn live(flags: &str, seed: u64) {
+    let world = World::start(flags, seed).await;
+    let client = world.client.clone();
+    let mut launched = BTreeMap::new();
+    prepare(&client).await;
+    println!("== {flags}");
+    begin(&client).await;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    grow(&client).await;
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        before.push((
+            look(&world.client, &world.prices, &mut launched).await,
+            world.evictions(),
+        ));
+    }
+    let shrinks = tokio::spawn(async move { shrink(&client).await });
+    for _ in 0..36 {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        after.push((
+            look(&world.client, &world.prices, &mut launched).await,
+            world.evictions(),
+        ));
+    }
+    shrinks.await.expect("scaled down");
+    for (title, looks) in [("after the last Deployment", before), ("scaled down", after)] {
+        println!("{title}");
+        for ((look, evictions), at) in looks.iter().zip(1..) {
+            println!(
+                "{:5} s  nodes {:4}  running {:5}  waiting {:5}  {:7.2} $/h  evictions {evictions:5}",
+                at * 20,
+                look.nodes,
+                look.pods,
+                look.waiting,
+                look.price
+            );
+        }
+    }
+    println!("launched {}", launched.len());
+    world.end().await;
+}
+
 /// Creates the NodePool, with a budget that allows everything.
-pub(crate) async fn prepare(client: &Client) {
+async fn prepare(client: &Client) {
     create::<KwokNodeClass>(&Api::all(client.clone()), node_class()).await;
-    create::<NodePool>(&Api::all(client.clone()), crate::workload::pool("100%")).await;
+    create::<NodePool>(&Api::all(client.clone()), pool("100%")).await;
 }
 
 /// Creates the first 20 Deployments, of 50 pods each.
-pub(crate) async fn begin(client: &Client) {
+async fn begin(client: &Client) {
     for number in 0..FIRST {
         create::<Deployment>(&Api::namespaced(client.clone(), NAMESPACE), deployment(number)).await;
     }
 }
 
 /// Creates the other Deployments, one after the other.
-pub(crate) async fn grow(client: &Client) {
+async fn grow(client: &Client) {
     for number in FIRST..DEPLOYMENTS {
         create::<Deployment>(&Api::namespaced(client.clone(), NAMESPACE), deployment(number)).await;
         tokio::time::sleep(CREATED_EVERY).await;
@@ -50,7 +96,7 @@ pub(crate) async fn grow(client: &Client) {
 }
 
 /// Scales each Deployment to 20 pods, one after the other.
-pub(crate) async fn shrink(client: &Client) {
+async fn shrink(client: &Client) {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), NAMESPACE);
     for number in 0..DEPLOYMENTS {
         let scale = Patch::Merge(json!({"spec": {"replicas": 20}}));

@@ -211,6 +211,8 @@ fn consolidation_pauses_until_the_pods_of_many_nodes_have_settled() {
         (30, vec![started(ago(0), 2)], false),
         (30, vec![started(ago(44), 2)], false),
         (30, vec![started(ago(45), 2)], true),
+        // The clock was set back.
+        (30, vec![started(ago(-3600), 2)], true),
         // The pods of one node leave the rest of the cluster as it was.
         (30, vec![started(ago(0), 1)], true),
         // Without settling, and where it takes long.

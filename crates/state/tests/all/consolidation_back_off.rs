@@ -2,7 +2,7 @@
 
 use crate::fixture::{mirror, node, now, pending, running, yaml};
 use jiff::{SignedDuration, Timestamp};
-use kerf_model::in_flight::UndoneMove;
+use kerf_model::in_flight::{StartedMove, UndoneMove};
 use kerf_model::plan::{Placement, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
@@ -99,6 +99,19 @@ fn an_undone_move_counts_twice_as_long_and_for_what_all_machines_cost_each_time(
     }
     assert_eq!(moves.until("300m", at + minutes(1441)), None);
     assert_eq!(moves.until("301m", at), None, "another kind of pod");
+}
+
+// Deviation at DIS-104.
+#[test]
+fn decisions_know_the_moves_of_the_last_ten_minutes() {
+    let mut moves = Moves::new();
+    moves.begin(now());
+    for (passed, is_known) in [(seconds(0), true), (seconds(599), true), (seconds(600), false)] {
+        moves.expire(0, now() + passed);
+        let (_, in_flight) = moves.mirror.decision_state(now() + passed);
+        let expected = is_known.then_some(StartedMove { at: now(), nodes: 1 });
+        assert_eq!(in_flight.moves, Vec::from_iter(expected), "after {passed:?}");
+    }
 }
 
 #[test]
