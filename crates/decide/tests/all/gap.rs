@@ -15,7 +15,7 @@ use std::sync::Arc;
 fn examined(text: &str, packing: Packing) -> (Price, Price, Vec<(GapCause, Price)>) {
     let mut settings = Settings::default();
     settings.solver.packing = packing;
-    settings.solver.node_overhead = "0.5".parse::<NodeOverheadCost>().unwrap();
+    settings.solver.node_overhead = "0.5".parse::<NodeOverheadCost>().expect("an amount");
     let fixture = Fixture::read(text);
     let plan = fixture.plan(&settings.solver);
     let bound = cost_bound(&Request::pending(&fixture.snapshot), &settings.solver, &plan);
