@@ -30,6 +30,7 @@ pub(crate) fn root(registry: &Registry) -> Value {
         "/apis",
         "/healthz",
         "/livez",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/version",

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::json;
+use crate::openapi::v2;
 use crate::printing::IncludeObject;
 use crate::schema::{FieldError, FieldValidation};
 
@@ -27,6 +28,8 @@ pub(crate) enum Route {
         group: String,
         version: String,
     },
+    /// `/openapi/v2`
+    OpenApiV2,
     /// `/openapi/v3`
     OpenApiIndex,
     /// `/openapi/v3/…`: `v1`'s group is empty.
@@ -72,6 +75,7 @@ impl Route {
                 group: (*group).to_owned(),
                 version: (*version).to_owned(),
             },
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApiIndex,
             ["openapi", "v3", "api", version] => Self::OpenApi {
                 group: String::new(),
@@ -181,6 +185,8 @@ pub(crate) enum Format {
     Table,
     /// The aggregated discovery document.
     AggregatedDiscovery,
+    /// An OpenAPI v2 document in protobuf, the one kind of protobuf answer.
+    OpenApiV2Protobuf,
 }
 
 /// The part of each object in the rows of a Table.
@@ -195,7 +201,7 @@ pub(crate) fn include_object(query: &Query) -> Result<IncludeObject, ApiError> {
     }
 }
 
-/// Reads an Accept header. JSON is the one encoding: a client that prefers protobuf gets its second choice.
+/// Reads an Accept header. JSON is the one encoding of objects: a client that prefers protobuf gets its second choice.
 pub(crate) fn accepted_format(accept: &str) -> Result<Format, ApiError> {
     let mut seen_any = false;
     for range in accept.split(',').map(str::trim).filter(|r| !r.is_empty()) {
@@ -220,6 +226,7 @@ pub(crate) fn accepted_format(accept: &str) -> Result<Format, ApiError> {
             ("application/json" | "*/*" | "application/*", "", _) => return Ok(Format::Full),
             // A protobuf answer is never given; JSON in its place is understood by every client that asks for it.
             ("application/vnd.kubernetes.protobuf", "", _) => return Ok(Format::Full),
+            _ if v2::is_protobuf(media_type) => return Ok(Format::OpenApiV2Protobuf),
             _ => {}
         }
     }
@@ -313,7 +320,8 @@ mod tests {
         assert_eq!(Route::parse("/"), Route::Root);
         assert_eq!(Route::parse("/readyz/ping"), Route::Health);
         assert_eq!(Route::parse("/apis/apps"), Route::Group("apps".to_owned()));
-        assert_eq!(Route::parse("/openapi/v2"), Route::Unknown);
+        assert_eq!(Route::parse("/openapi/v2"), Route::OpenApiV2);
+        assert_eq!(Route::parse("/openapi/v1"), Route::Unknown);
         let pods = object("/api/v1/pods");
         assert_eq!((pods.plural.as_str(), pods.namespace), ("pods", None));
         let eviction = object("/api/v1/namespaces/ns/pods/p%2D1/eviction");

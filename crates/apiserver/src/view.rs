@@ -28,7 +28,7 @@ impl View {
         match format {
             Format::Table => Self::Table(include),
             Format::Metadata => Self::Metadata,
-            Format::Full | Format::AggregatedDiscovery => {
+            Format::Full | Format::AggregatedDiscovery | Format::OpenApiV2Protobuf => {
                 if resource.api_version() == resource.storage_api_version {
                     Self::Stored
                 } else {

@@ -8,7 +8,7 @@ use super::body::ResponseBody;
 use super::call::Call;
 use crate::discovery::{self, Documents};
 use crate::error::ApiError;
-use crate::openapi;
+use crate::openapi::{self, v2};
 use crate::request::{Format, Route};
 use crate::state::State;
 
@@ -24,6 +24,11 @@ pub(super) fn answer(state: &mut State, call: &Call<'_>, route: &Route) -> Resul
         Route::Health => return Ok(Answer::text("ok")),
         Route::CoreVersions if aggregated => return Ok(aggregate(state, str::is_empty)),
         Route::Groups if aggregated => return Ok(aggregate(state, |group| !group.is_empty())),
+        Route::OpenApiV2 if call.format == Format::OpenApiV2Protobuf => {
+            let body = ResponseBody::whole(v2::protobuf());
+            return Ok(Answer::new(200, body).content_type(v2::PROTOBUF));
+        }
+        Route::OpenApiV2 => Some(v2::json()),
         Route::OpenApi { group, version } => {
             let path = openapi::document_path(group, version);
             let text = documents(state)

@@ -48,11 +48,29 @@ async fn discovery_lists_what_is_served() {
         assert_eq!(h.raw("GET", path, "", "", None).await.2, "ok");
     }
     assert_eq!(h.call("GET", "/version", "", None).await.1["minor"], "36");
-    assert_eq!(h.call("GET", "/openapi/v2", "", None).await.0, 404);
     let (_, index) = h.call("GET", "/openapi/v3", "", None).await;
     assert!(index["paths"]["apis/example.com/v1"]["serverRelativeURL"].is_string());
     let (code, document) = h.call("GET", "/openapi/v3/apis/example.com/v1", "", None).await;
     assert_eq!((code, document["openapi"].as_str()), (200, Some("3.0.0")));
+}
+
+/// `kubectl apply` reads it before it applies a `List`, and gives up without it.
+#[tokio::test(start_paused = true)]
+async fn an_openapi_v2_document_that_describes_nothing_is_served() {
+    let h = Harness::new();
+    let (code, document) = h.call("GET", "/openapi/v2", "", None).await;
+    assert_eq!((code, document["swagger"].as_str()), (200, Some("2.0")));
+    for separator in ["@", "."] {
+        let accept = format!("application/com.github.proto-openapi.spec.v2{separator}v1.0+protobuf");
+        let (code, headers, body) = h.raw("GET", "/openapi/v2", &accept, "", None).await;
+        assert_eq!(code, 200);
+        assert_eq!(
+            headers["content-type"],
+            "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+        );
+        let info = body.strip_prefix("\n\u{3}2.0\u{12}\u{19}").expect("swagger, then info");
+        assert_eq!(info, "\n\nKubernetes\u{12}\u{b}unversionedB\0");
+    }
 }
 
 #[tokio::test(start_paused = true)]
