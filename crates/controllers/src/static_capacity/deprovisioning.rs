@@ -103,10 +103,10 @@ impl Reconciler for StaticDeprovisioning {
         let snapshot = cluster.snapshot(now);
         let claims = cluster.pool_claims(name);
         let known = claims.active.len();
-        // The API server is asked only if something may have to go.
-        let excess = match static_replicas::excess(replicas, known, known) {
+        // The API server is asked only if the cache has too many claims: most pools have as many as they should.
+        let excess = match static_replicas::excess(replicas, known) {
             0 => 0,
-            _ => static_replicas::excess(replicas, known, self.live(name).await?),
+            cached => static_replicas::excess_to_delete(cached, known, self.live(name).await?),
         };
         if excess == 0 {
             return Ok(Outcome::RequeueAfter(SETTLED));

@@ -255,8 +255,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-175",
         effect: "a static pool deletes a claim though the API server has no more than it asks for",
         file: "crates/controllers/src/static_capacity/deprovisioning.rs",
-        code: "_ => static_replicas::excess(replicas, known, self.live(name).await?),",
-        broken: "_ => static_replicas::excess(replicas, known, known.max(self.live(name).await?)),",
+        code: "static_replicas::excess_to_delete(cached, known, self.live(name).await?)",
+        broken: "static_replicas::excess_to_delete(cached, known, known.max(self.live(name).await?))",
         tests: "-p kerf-controllers --lib static_capacity",
     },
     BrokenRule {
