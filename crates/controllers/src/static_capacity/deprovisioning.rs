@@ -81,11 +81,8 @@ impl Reconciler for StaticDeprovisioning {
                 vec![pool.name().to_owned()]
             }
             Change::Claim(claim) if claim.is_new() => {
-                let pool = claim.after.as_deref().map(claim_facts::pool);
-                pool.filter(|pool| !pool.is_empty())
-                    .map(str::to_owned)
-                    .into_iter()
-                    .collect()
+                let pool = claim.after.as_deref().and_then(claim_facts::pool);
+                pool.map(str::to_owned).into_iter().collect()
             }
             _ => Vec::new(),
         }
