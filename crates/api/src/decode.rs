@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// An object that does not have the shape of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {:?} cannot be read: field {field}: {problem}; correct the object", name.as_deref().unwrap_or_default())]
+#[error("{kind}{} cannot be read: field {field}: {problem}; correct the object", after_kind(name.as_deref()))]
 pub struct DecodeError {
     /// Kind wanted.
     pub kind: String,
@@ -16,6 +16,10 @@ pub struct DecodeError {
     pub field: String,
     /// What is wrong with it.
     pub problem: String,
+}
+
+fn after_kind(name: Option<&str>) -> String {
+    name.map_or_else(|| " without a name".to_owned(), |name| format!(" {name:?}"))
 }
 
 /// Reads an object of kind `K`. Fields the kind does not know are ignored.

@@ -3,7 +3,7 @@
 use crate::discovered_memory::images_key;
 use crate::instance_type::kubelet::ClassKubelet;
 use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, TypesOfClass};
-use crate::lookup::class_key;
+use crate::lookup::{ClassKey, class_key};
 use crate::market::Market;
 use crate::offering::{OfferingContext, OfferingsOfClass};
 use crate::placement_group::PlacementGroup;
@@ -75,7 +75,7 @@ pub struct InstanceTypes {
     interner: Arc<Interner>,
     facts: Mutex<Arc<Facts>>,
     resolved: Mutex<Vec<Resolved>>,
-    lists: Mutex<BTreeMap<String, (ListKey, Arc<Catalogue>)>>,
+    lists: Mutex<BTreeMap<ClassKey, (ListKey, Arc<Catalogue>)>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,7 +173,7 @@ impl InstanceTypes {
 
     /// Forgets the lists of classes that are not among these.
     pub fn retain_classes(&self, classes: &[EC2NodeClass]) {
-        let keys: BTreeSet<String> = classes.iter().map(class_key).collect();
+        let keys: BTreeSet<ClassKey> = classes.iter().map(class_key).collect();
         locked(&self.lists).retain(|key, _| keys.contains(key));
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Only this and [`error_advice`](crate::error_advice), which says what to do about an error, know error codes.
 
+use kerf_runtime::client::describe;
+
 /// The code of a call that got no answer from the service.
 pub const NO_ANSWER: &str = "RequestError";
 /// The code of a call that took too long.
@@ -67,6 +69,11 @@ impl ApiError {
             message: message.to_owned(),
             server_fault: false,
         }
+    }
+
+    /// An object of the Kubernetes API cannot be used in a call. No AWS service has been asked.
+    pub(crate) fn of_object(error: &kube::Error) -> Self {
+        Self::new("InvalidObject", &describe(error))
     }
 
     /// Whether the thing asked for does not exist.

@@ -71,7 +71,7 @@ pub async fn live_catalogue(
     let (resolve, ec2) = (&settings.resolve, &services.ec2);
     let (mut class, mut notes) = (class.clone(), Vec::new());
     let nothing = |class: &EC2NodeClass, field| LiveError::NothingSelected {
-        class: class.name().to_owned(),
+        class: class.shown_name().to_owned(),
         field,
         region: resolve.region.clone(),
     };

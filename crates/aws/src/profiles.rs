@@ -10,6 +10,7 @@ use crate::services::{CallResult, Iam, InstanceProfile};
 use crate::tags::{Tags, profile_tags};
 use kerf_api::EC2NodeClass;
 use kerf_runtime::Rng;
+use kerf_runtime::client::{name_of, uid_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ impl Profiles {
     pub async fn ensure(&self, class: &EC2NodeClass) -> CallResult<String> {
         let (spec, current) = (&class.spec, class.status.instance_profile.as_deref());
         let protect = |name: &str| self.protected.insert(name.to_owned(), ());
-        let uid = class.metadata.uid.clone().unwrap_or_default();
-        let recent_key = (spec.role.clone().unwrap_or_default(), uid.clone());
+        let (class_name, uid) = name_and_uid(class)?;
+        let recent_key = (spec.role.clone().unwrap_or_default(), uid.to_owned());
         let recent = self.recent.get(&recent_key);
         let current_role = match current {
             Some(name) if spec.instance_profile.is_none() && recent.is_none() => self.role_of(name).await?,
@@ -69,9 +70,9 @@ impl Profiles {
                 if let Some(error) = self.missing_roles.get(&role) {
                     return Err(error);
                 }
-                let name = new_name(&self.cluster, &self.region, class.name(), &self.rng.uuid());
-                let path = class_path(&self.region, &self.cluster, &uid);
-                let tags = profile_tags(spec.tags.as_ref(), &self.cluster, class.name(), &self.region);
+                let name = new_name(&self.cluster, &self.region, class_name, &self.rng.uuid());
+                let path = class_path(&self.region, &self.cluster, uid);
+                let tags = profile_tags(spec.tags.as_ref(), &self.cluster, class_name, &self.region);
                 protect(&name);
                 current.into_iter().for_each(protect);
                 if let Err(error) = self.create(&name, &path, &tags, &role).await {
@@ -154,12 +155,12 @@ impl Profiles {
 
     /// Deletes the profiles made for a class that goes (AWS-097, AWS-099). A profile that the class only names is under another path.
     pub async fn delete_of_class(&self, class: &EC2NodeClass) -> CallResult<()> {
-        let uid = class.metadata.uid.as_deref().unwrap_or_default();
+        let (class_name, uid) = name_and_uid(class)?;
         let path = class_path(&self.region, &self.cluster, uid);
         for profile in self.iam.instance_profiles(&path).await? {
             self.delete(&profile.name).await?;
         }
-        match legacy_name(&self.cluster, &self.region, class.name()) {
+        match legacy_name(&self.cluster, &self.region, class_name) {
             Some(legacy) => self.delete(&legacy).await,
             None => Ok(()),
         }
@@ -177,4 +178,10 @@ impl Profiles {
         }
         Ok(())
     }
+}
+
+/// What the names and paths of profiles are made of.
+fn name_and_uid(class: &EC2NodeClass) -> CallResult<(&str, &str)> {
+    let found = name_of(class).and_then(|name| Ok((name, uid_of(class)?)));
+    found.map_err(|error| ApiError::of_object(&error))
 }

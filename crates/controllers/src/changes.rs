@@ -50,6 +50,8 @@ impl Change {
 /// An object before and after a change; at least one of the two is there.
 #[derive(Clone, Debug)]
 pub struct Diff<T> {
+    /// Its name.
+    pub(crate) name: String,
     /// As it was known, `None` when it is new.
     pub before: Option<Arc<T>>,
     /// As it is, `None` when it is gone.
@@ -74,6 +76,11 @@ impl<T> Diff<T> {
         self.after.as_ref().or(self.before.as_ref())
     }
 
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How urgent work that follows from it is (OPS-101).
     pub const fn priority(&self) -> Priority {
         priority(self.listed)
@@ -86,12 +93,6 @@ impl<T> Diff<T> {
 }
 
 impl<T: Resource> Diff<T> {
-    /// The object's name.
-    pub fn name(&self) -> &str {
-        let name = self.last().and_then(|object| object.meta().name.as_deref());
-        name.unwrap_or_default()
-    }
-
     /// Whether its spec or its deletion changed, or it was created or removed.
     pub fn generation_changed(&self) -> bool {
         self.differs(|object| (object.meta().uid.clone(), object.meta().generation))

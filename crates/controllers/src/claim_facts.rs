@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use kerf_api::{NodeClaim, finalizers, labels};
 use kube::api::ObjectMeta;
 
-/// An object's name.
-pub(crate) fn name(claim: &NodeClaim) -> &str {
-    claim.metadata.name.as_deref().unwrap_or_default()
+/// The claim's name, `None` before it is created. Log lines take it as it is; code that cannot go on without it asks
+/// [`name_of`](kerf_runtime::client::name_of).
+pub(crate) fn name(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.name.as_deref()
 }
 
-/// An object's unique id.
-pub(crate) fn uid(claim: &NodeClaim) -> &str {
-    claim.metadata.uid.as_deref().unwrap_or_default()
+/// The claim's unique id, `None` before it is created.
+pub(crate) fn uid(claim: &NodeClaim) -> Option<&str> {
+    claim.metadata.uid.as_deref()
 }
 
 /// The value of a label, "" where it is absent, as metrics want it.
@@ -20,8 +21,13 @@ pub(crate) fn label<'a>(labels: Option<&'a BTreeMap<String, String>>, key: &str)
     labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)
 }
 
-/// The claim's pool, "" for standalone claims.
-pub(crate) fn pool(claim: &NodeClaim) -> &str {
+/// The name of the claim's pool, `None` for a standalone claim.
+pub(crate) fn pool(claim: &NodeClaim) -> Option<&str> {
+    Some(pool_label(claim)).filter(|pool| !pool.is_empty())
+}
+
+/// The label of the claim's pool, "" for a standalone claim, as metrics want it.
+pub(crate) fn pool_label(claim: &NodeClaim) -> &str {
     label(claim.metadata.labels.as_ref(), labels::NODE_POOL)
 }
 

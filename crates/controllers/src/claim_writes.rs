@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, labels};
-use kerf_runtime::client::{Lock, Part, Written, delete_exactly, patch_object, patch_status, send_patch};
+use kerf_runtime::client::{
+    Lock, Part, Written, delete_exactly, name_of, patch_object, patch_status, send_patch, uid_of,
+};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kube::Api;
 use kube::api::Patch;
@@ -26,7 +28,7 @@ pub(crate) async fn write_object(
     after: &NodeClaim,
     lock: Lock,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
+    let _lock = context.claim_locks.lock(uid_of(before)?).await;
     if lock == Lock::Optimistic && before != after {
         refuse_outdated(context, before)?;
     }
@@ -40,7 +42,7 @@ pub(crate) async fn write_status(
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
+    let _lock = context.claim_locks.lock(uid_of(before)?).await;
     if before != after {
         refuse_outdated(context, before)?;
     }
@@ -85,7 +87,7 @@ pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool,
     if claim_facts::is_deleting(claim) {
         return Ok(false);
     }
-    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
+    let _lock = context.claim_locks.lock(uid_of(claim)?).await;
     if is_known_to_go(context, claim) {
         return Ok(false);
     }
@@ -104,7 +106,7 @@ pub(crate) async fn disrupt(context: &Context, claim: &NodeClaim, reason: &str) 
     if deleted {
         let capacity_type = claim_facts::label(claim.metadata.labels.as_ref(), labels::CAPACITY_TYPE);
         let counter = context.metrics.counter(&NODECLAIMS_DISRUPTED);
-        counter.inc(&[reason, claim_facts::pool(claim), capacity_type]);
+        counter.inc(&[reason, claim_facts::pool_label(claim), capacity_type]);
     }
     Ok(deleted)
 }
@@ -115,15 +117,15 @@ async fn merge(
     part: Part,
     patch: Value,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
+    let _lock = context.claim_locks.lock(uid_of(claim)?).await;
     let (api, patch) = (api(context), Patch::Merge(patch));
-    let written = send_patch(&api, claim_facts::name(claim), part, &patch).await?;
+    let written = send_patch(&api, name_of(claim)?, part, &patch).await?;
     Ok(take_over(context, written))
 }
 
 /// The claim as it is known now, if it is still the same one.
 fn known(context: &Context, claim: &NodeClaim) -> Option<Arc<NodeClaim>> {
-    let known = context.cluster.claim(claim_facts::name(claim))?;
+    let known = context.cluster.claim(claim_facts::name(claim)?)?;
     (known.metadata.uid == claim.metadata.uid).then_some(known)
 }
 
@@ -139,7 +141,7 @@ fn refuse_outdated(context: &Context, read: &NodeClaim) -> Result<(), kube::Erro
     if version(read) >= newest || newest.is_none() {
         return Ok(());
     }
-    let message = format!("nodeclaim {} was written since it was read", claim_facts::name(read));
+    let message = format!("nodeclaim {} was written since it was read", name_of(read)?);
     let status = Status::failure(&message, "Conflict").with_code(409);
     Err(kube::Error::Api(status.boxed()))
 }

@@ -9,6 +9,7 @@ use kerf_api::conditions::node_claim::{
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, NodeClaim};
+use kerf_runtime::client::uid_of;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kerf_units::quantity::Quantity;
@@ -59,7 +60,7 @@ fn doubles(claim: &NodeClaim, claims: &[Arc<NodeClaim>], nodes: &[Arc<LeanNode>]
     let others = claims
         .iter()
         .filter(|other| claim_facts::uid(other) != claim_facts::uid(claim));
-    let others: Vec<&str> = others.map(|other| claim_facts::name(other)).collect();
+    let others: Vec<&str> = others.filter_map(|other| claim_facts::name(other)).collect();
     if !others.is_empty() {
         found.push(format!(
             "provider id {id} is also that of NodeClaim {}: give each its own in status.providerID; deleting one of them ends the \
@@ -114,19 +115,22 @@ impl Consistency {
     /// The names of all claims with that provider id.
     fn claims_of(&self, id: &str) -> Vec<String> {
         let claims = self.context.cluster.claims_by_provider_id(id);
-        claims.iter().map(|claim| claim_facts::name(claim).to_owned()).collect()
+        claims.iter().filter_map(|claim| claim.metadata.name.clone()).collect()
     }
 
     async fn report(&self, claim: &NodeClaim, issues: &[String]) -> Result<(), kube::Error> {
+        let object = ObjectRef::of(claim);
         for issue in issues {
-            self.context.recorder.publish(Event {
-                object: ObjectRef::of(claim),
-                kind: EventType::Warning,
-                reason: "FailedConsistencyCheck".into(),
-                message: issue.clone(),
-                dedupe: vec![claim_facts::uid(claim).to_owned(), issue.clone()],
-                dedupe_timeout: None,
-            });
+            if let Some(object) = object.clone() {
+                self.context.recorder.publish(Event {
+                    dedupe: vec![object.uid.clone(), issue.clone()],
+                    object,
+                    kind: EventType::Warning,
+                    reason: "FailedConsistencyCheck".into(),
+                    message: issue.clone(),
+                    dedupe_timeout: None,
+                });
+            }
             tracing::info!(
                 NodeClaim = claim_facts::name(claim),
                 "failed consistency check, {issue}"
@@ -180,14 +184,13 @@ impl Reconciler for Consistency {
 
     async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
-        let Some(claim) = cluster
-            .claim(name)
-            .filter(|claim| claim_facts::provider_id(claim).is_some())
-        else {
+        let Some(claim) = cluster.claim(name) else {
             return Ok(Outcome::Done);
         };
-        let uid = claim_facts::uid(&claim);
-        let id = claim_facts::provider_id(&claim).unwrap_or_default();
+        let Some(id) = claim_facts::provider_id(&claim) else {
+            return Ok(Outcome::Done);
+        };
+        let uid = uid_of(&*claim)?;
         let nodes = cluster.nodes_by_provider_id(id);
         let mut wrong = doubles(&claim, &cluster.claims_by_provider_id(id), &nodes);
         let doubled = !wrong.is_empty();
@@ -207,7 +210,10 @@ impl Reconciler for Consistency {
         }
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         // The event of its deletion, which removes the entry, may have arrived during the write.
-        if cluster.claim(name).is_some_and(|known| claim_facts::uid(&known) == uid) {
+        if cluster
+            .claim(name)
+            .is_some_and(|known| claim_facts::uid(&known) == Some(uid))
+        {
             let at = Instant::now();
             checked.insert(uid.to_owned(), Checked { at, doubled });
         }

@@ -5,23 +5,22 @@ use kerf_api::{NodeClaim, annotations};
 use kerf_lifecycle::deadline;
 pub(crate) use kerf_lifecycle::deadline::{default_text, expiring_message, rfc3339};
 
-use crate::claim_facts;
-
 /// The annotation that names the deadline cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "annotation {} of NodeClaim {claim} is {text:?}, which is no RFC 3339 time: write one such as 2026-11-20T14:00:00Z, or remove it",
-    annotations::TERMINATION_TIMESTAMP
+    "annotation {} of NodeClaim {} is {text:?}, which is no RFC 3339 time: write one such as 2026-11-20T14:00:00Z, or remove it",
+    annotations::TERMINATION_TIMESTAMP,
+    claim.as_deref().unwrap_or("without a name")
 )]
 pub(crate) struct DeadlineError {
-    claim: String,
+    claim: Option<String>,
     text: String,
 }
 
 /// The deadline of a claim's node; `None` where there is none.
 pub(crate) fn deadline(claim: &NodeClaim) -> Result<Option<Timestamp>, DeadlineError> {
     deadline::deadline(written(claim)).map_err(|error| DeadlineError {
-        claim: claim_facts::name(claim).to_owned(),
+        claim: claim.metadata.name.clone(),
         text: error.text,
     })
 }

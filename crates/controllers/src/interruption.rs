@@ -129,9 +129,8 @@ impl Interruptions {
                     "the node goes because of an interruption",
                 ),
             );
-            let name = claim_facts::name(claim);
             tracing::info!(
-                NodeClaim = name,
+                NodeClaim = claim_facts::name(claim),
                 kind = kind.label(),
                 "initiating delete from interruption message"
             );
@@ -141,10 +140,10 @@ impl Interruptions {
 
     /// Publishes an event on a claim and its Nodes.
     fn publish(&self, claim: &NodeClaim, (kind, reason, message): (EventType, &'static str, &str)) {
-        let id = claim_facts::provider_id(claim).unwrap_or_default();
-        let nodes = self.context.cluster.nodes_by_provider_id(id);
-        let nodes = nodes.iter().map(|node| ObjectRef::of(&**node));
-        for object in std::iter::once(ObjectRef::of(claim)).chain(nodes) {
+        let id = claim_facts::provider_id(claim);
+        let nodes = id.map(|id| self.context.cluster.nodes_by_provider_id(id));
+        let nodes = nodes.iter().flatten().filter_map(|node| ObjectRef::of(&**node));
+        for object in ObjectRef::of(claim).into_iter().chain(nodes) {
             self.context.recorder.publish(Event {
                 dedupe: vec![object.kind.clone(), object.uid.clone()],
                 object,

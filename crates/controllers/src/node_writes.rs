@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
-use kerf_runtime::client::{ApiErrorKind, Lock, Part, Written, found, patch_object, send_patch};
+use kerf_runtime::client::{ApiErrorKind, Lock, Part, Written, found, name_of, patch_object, send_patch};
 use kerf_state::lean::{LeanNode, LeanTaint};
 use kube::Api;
 use kube::api::Patch;
@@ -32,7 +32,7 @@ pub(crate) async fn edit_node(
     known: &LeanNode,
     edit: impl Fn(&mut Node),
 ) -> Result<Option<Edited>, kube::Error> {
-    let name = known.metadata.name.as_deref().unwrap_or_default();
+    let name = name_of(known)?;
     let is_newer = |node: &Arc<LeanNode>| {
         let (old, new) = (&known.metadata, &node.metadata);
         old.uid == new.uid && old.resource_version != new.resource_version

@@ -83,7 +83,7 @@ impl Reconciler for PodEvents {
         if last.is_some_and(|last| is_fresh(last.0)) {
             return Ok(Outcome::Done);
         }
-        let pool = cluster.pool(claim_facts::pool(claim));
+        let pool = claim_facts::pool(claim).and_then(|pool| cluster.pool(pool));
         // Its end as `Consolidatable` belongs to the same event, so both are one write.
         if let Some(pool) = pool.filter(|_| claim.condition(CONSOLIDATABLE).is_some()) {
             let mut after = NodeClaim::clone(claim);

@@ -5,6 +5,10 @@
 //! of every other node). The controllers carry them out and report them; `kerf simulate` and `kerf explain` print them. Both call the same
 //! functions, so an offline answer is the answer of a running controller.
 //!
+//! [`provision()`] says of each pod that gets no machine why not, in [`kerf_model::plan::Plan::unschedulable`]; the causes come from `kerf_scheduler`.
+//! [`disrupt()`] says of each node that stays why: blocked nodes are in [`Evaluation::sorted`], candidates in [`Evaluation::staying`]; the reasons
+//! come from `kerf_disruption`.
+//!
 //! Nothing here has a clock, I/O or randomness. [`Memory`] holds what one decision leaves for the next. It changes only how long a decision
 //! takes, and which candidates come first after a search that ran out of time.
 

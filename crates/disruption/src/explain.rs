@@ -1,4 +1,11 @@
-//! Why a node stays: every obstacle to its disruption, and what removes it.
+//! Why a node stays: every obstacle to its consolidation, and what removes it. [`Explainer::why_not`] is the function to read.
+//!
+//! The disruption loop stops at the first obstacle and publishes it as an event. This module asks the same functions for all of them:
+//!
+//! 1. `blockers` of `candidate.rs`: the state of the node, its annotations, its pods. Each is a [`Blocker`].
+//! 2. `obstacles` of `eligible.rs`: the policy of its pool, its price, `consolidateAfter`. Each is an [`Unconsolidatable`], as all that follow.
+//! 3. The disruption budgets of its pool.
+//! 4. [`Consolidation::objection`]: a what-if without the node, and what its removal would save.
 
 use crate::allowance::{Allowance, PoolAllowance};
 use crate::blocker::Blocker;
@@ -122,8 +129,11 @@ pub struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    /// Every obstacle of the node with this index in the snapshot; none if consolidation would take it now. The first obstacle is the one that
-    /// events report.
+    /// Every obstacle of the node with this index in the snapshot, in the order of the module's list; none if consolidation would take it now. The
+    /// first obstacle is the one that events report.
+    ///
+    /// One obstacle may hide the others: of a node that is on its way out or not managed ([`ObstacleKind::Final`]) nothing else is said, and
+    /// without a pool or labels no later step can be asked.
     pub fn why_not(&self, snapshot: &Snapshot, index: usize) -> Vec<Obstacle> {
         let Some(node) = snapshot.nodes.get(index) else {
             return Vec::new();
@@ -131,11 +141,11 @@ impl Explainer<'_> {
         let (now, queued) = (self.now, self.queued);
         let moment = Moment { snapshot, now, queued };
         let blockers: Vec<(Option<&Arc<Pod>>, Blocker)> = blockers(&moment, node).collect();
-        if let Some((pod, last_word)) = blockers
+        if let Some((pod, only)) = blockers
             .iter()
             .find(|(_, blocker)| ObstacleKind::of(blocker) == ObstacleKind::Final)
         {
-            return vec![blocked(node, *pod, last_word, now)];
+            return vec![blocked(node, *pod, only, now)];
         }
         let mut found = all_blocked(node, &blockers, now);
         if !blockers.iter().any(|(_, blocker)| hides_the_rest(blocker))
@@ -154,12 +164,12 @@ impl Explainer<'_> {
             false => (DisruptionReason::Underutilized, self.underutilized),
         };
         let of_pool = allowance.pools().find(|pool| pool.pool == candidate.pool.name);
-        let told = |why: &Unconsolidatable| staying(candidate, why, reason, of_pool, self.now);
+        let obstacle = |why: &Unconsolidatable| staying(candidate, why, reason, of_pool, self.now);
         let mut all: Vec<Unconsolidatable> = obstacles(snapshot, candidate)
             .filter(|why| !candidate.is_empty() || keeps_empty_nodes(why))
             .collect();
-        if let Some(last_word) = all.iter().find(|why| matches!(why, Unconsolidatable::Static(_))) {
-            return vec![told(last_word)];
+        if let Some(only) = all.iter().find(|why| matches!(why, Unconsolidatable::Static(_))) {
+            return vec![obstacle(only)];
         }
         let has_price = !all
             .iter()
@@ -179,12 +189,13 @@ impl Explainer<'_> {
                 Some(all) => all.objection_once_free(candidate),
             });
         }
-        all.iter().map(told).collect()
+        all.iter().map(obstacle).collect()
     }
 }
 
 impl Consolidation<'_> {
-    /// Why a node cannot be removed alone, apart from budgets.
+    /// Why a node cannot be removed alone, apart from budgets: its pods find no place at a lower price, it saves too little, its pool is Balanced and
+    /// the savings are not worth the moves, or the plan checker refuses the plan.
     pub fn objection(&self, candidate: &Candidate) -> Option<Unconsolidatable> {
         if let Some(score) = self.balance.hopeless(candidate) {
             return Some(Unconsolidatable::Unbalanced(Box::new(score)));
@@ -268,8 +279,8 @@ fn all_blocked(node: &Node, blockers: &[(Option<&Arc<Pod>>, Blocker)], now: Time
         if at == found.len() {
             found.push(obstacle);
         }
-        if let Some(told) = found.get_mut(at) {
-            told.objects.push(Object::namespaced("Pod", &pod.key()));
+        if let Some(known) = found.get_mut(at) {
+            known.objects.push(Object::namespaced("Pod", &pod.key()));
         }
     }
     found

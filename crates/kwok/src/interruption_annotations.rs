@@ -68,20 +68,20 @@ impl InterruptionAnnotations {
     /// Returns the signals that are due now and when the next hidden one is due. Logs unknown values once.
     fn take(&self, nodes: &[PartialObjectMeta<Node>], now: Instant) -> (Vec<Interruption>, Option<Instant>) {
         let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
-        let annotated: BTreeMap<String, (&PartialObjectMeta<Node>, &str)> = nodes
+        let name = |node: &PartialObjectMeta<Node>| node.metadata.name.clone();
+        let annotated: BTreeMap<String, (String, &str)> = nodes
             .iter()
-            .filter_map(|node| Some((receipt(node)?, (node, annotation(node)?))))
+            .filter_map(|node| Some((receipt(node)?, (name(node)?, annotation(node)?))))
             .collect();
         hidden.retain(|receipt, _| annotated.contains_key(receipt));
         let mut ready = Vec::new();
-        for (receipt, (node, value)) in annotated {
+        for (receipt, (name, value)) in annotated {
             if hidden
                 .get(&receipt)
                 .is_some_and(|until| until.is_none_or(|until| until > now))
             {
                 continue;
             }
-            let name = node.name_any();
             let Some(kind) = InterruptionKind::ALL.into_iter().find(|kind| kind.label() == value) else {
                 let known: BTreeSet<&str> = InterruptionKind::ALL.iter().map(|kind| kind.label()).collect();
                 tracing::warn!(node = name, value, ?known, "{INTERRUPTION} names no interruption");
@@ -133,9 +133,10 @@ fn annotation(node: &PartialObjectMeta<Node>) -> Option<&str> {
     node.annotations().get(INTERRUPTION).map(String::as_str)
 }
 
-/// Identifies a signal: another value on the same Node is another signal.
+/// Identifies a signal: another value on the same Node is another signal. `None` without the annotation.
 fn receipt(node: &PartialObjectMeta<Node>) -> Option<String> {
-    Some(format!("{RECEIPT}{}/{}", node.name_any(), annotation(node)?))
+    let name = node.metadata.name.as_deref()?;
+    Some(format!("{RECEIPT}{name}/{}", annotation(node)?))
 }
 
 /// The name of the Node whose annotation raised a signal; `None` for a signal from elsewhere.

@@ -17,11 +17,16 @@ pub fn missing(replicas: u64, claims: ClaimCounts) -> u64 {
     replicas.saturating_sub(there)
 }
 
-/// How many of the `active` claims to delete so that `replicas` are left. `stored` is the number of claims that the API server has and is not
-/// deleting: a claim of a stale cache counts as deleted already, and no other goes in its place.
-pub fn excess(replicas: u64, active: usize, stored: usize) -> usize {
-    let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
-    active.min(stored).saturating_sub(replicas)
+/// How many of the `active` claims that the cache has are more than `replicas`.
+pub fn excess(replicas: u64, active: usize) -> usize {
+    active.saturating_sub(usize::try_from(replicas).unwrap_or(usize::MAX))
+}
+
+/// How many of an `excess` of the `active` claims to delete. `stored` is the number of claims that the API server has and is not deleting: a claim
+/// that only the cache still has counts as deleted already, and no other goes in its place.
+pub fn excess_to_delete(excess: usize, active: usize, stored: usize) -> usize {
+    let only_cached = active.saturating_sub(stored);
+    excess.saturating_sub(only_cached)
 }
 
 fn count(claims: usize) -> u64 {
@@ -70,7 +75,7 @@ mod tests {
             (u64::MAX, 3, 3, 0),
         ] {
             assert_eq!(
-                excess(replicas, active, stored),
+                excess_to_delete(excess(replicas, active), active, stored),
                 wanted,
                 "{replicas} of {active}, {stored} stored"
             );

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::TokenBucket;
-use crate::client::{ApiErrorKind, describe};
+use crate::client::{ApiErrorKind, describe, name_of, uid_of};
 use crate::clock::Clock;
 use crate::random::Rng;
 
@@ -69,16 +69,20 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// The reference to an object.
-    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
-        let meta = object.meta();
-        Self {
+    /// The reference to an object. `None` without a name or unique id: no API server has such an object, and no Event can be about it. The log
+    /// says which of the two is missing.
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
+        let found = name_of(object).and_then(|name| Ok((name, uid_of(object)?)));
+        let unnamed =
+            |error: &kube::Error| tracing::warn!(error = %describe(error), "no event is published about an object");
+        let (name, uid) = found.inspect_err(unnamed).ok()?;
+        Some(Self {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone().unwrap_or_default(),
-            uid: meta.uid.clone().unwrap_or_default(),
-        }
+            namespace: object.meta().namespace.clone(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+        })
     }
 }
 

@@ -88,14 +88,9 @@ pub fn identity(hostname: &str, rng: &Rng) -> String {
 /// The name of this machine or pod.
 pub fn hostname() -> String {
     let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    let name = from_kernel
-        .or_else(|| std::env::var("HOSTNAME").ok())
-        .unwrap_or_default();
-    if name.trim().is_empty() {
-        "unknown".to_owned()
-    } else {
-        name.trim().to_owned()
-    }
+    let name = from_kernel.or_else(|| std::env::var("HOSTNAME").ok());
+    let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
+    name.unwrap_or("unknown").to_owned()
 }
 
 /// The lease's namespace: as configured, else the pod's own (OPS-012, OPS-047). The error says that there is neither.
@@ -445,8 +440,9 @@ impl Elector {
         let (Some(recorder), Some(lease)) = (&self.recorder, &self.lease) else {
             return;
         };
+        let Some(object) = ObjectRef::of(lease) else { return };
         recorder.publish(Event {
-            object: ObjectRef::of(lease),
+            object,
             kind: EventType::Normal,
             reason: "LeaderElection".into(),
             message: format!("{} became leader", self.config.identity),

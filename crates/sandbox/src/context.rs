@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
-use kerf_runtime::client::uid_precondition;
+use kerf_runtime::client::{uid_of, uid_precondition};
 use kerf_runtime::{CancellationToken, Clock, Controller, ObjectKey, Outcome, Queue, RateLimit, ReconcileError, Seed};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
@@ -213,11 +213,11 @@ impl ActorContext {
     {
         let key = key_of(object);
         let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
-        let uid = object.meta().uid.clone();
+        let uid = uid_of(object)?;
         let params = DeleteParams {
             grace_period_seconds: grace_s,
             propagation_policy: Some(PropagationPolicy::Background),
-            ..uid_precondition(uid.as_deref())
+            ..uid_precondition(uid)
         };
         match api.delete(&key.name, &params).await {
             Ok(either) => {
@@ -225,7 +225,7 @@ impl ActorContext {
                 if let Some(marked) = either.left().filter(|marked| is_held(marked)) {
                     store.record_write(marked);
                 } else {
-                    store.record_delete(&key, uid.as_deref().unwrap_or_default());
+                    store.record_delete(&key, uid);
                 }
                 Ok(())
             }

@@ -34,9 +34,14 @@ impl EC2NodeClass {
         }
     }
 
-    /// Its name; empty for an object without one.
-    pub fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
+    /// Its name; `None` for a class that was not read from an API server and has none.
+    pub fn name(&self) -> Option<&str> {
+        self.metadata.name.as_deref()
+    }
+
+    /// Its name for a message, which says so where it has none.
+    pub fn shown_name(&self) -> &str {
+        self.name().unwrap_or("(without a name)")
     }
 }
 

@@ -4,7 +4,7 @@ use super::validation::Validation;
 use crate::node_class::waiting_message;
 use crate::provider::AwsCloud;
 use kerf_api::ec2_node_class::{EC2NodeClass, FINALIZER};
-use kerf_runtime::client::{Lock, patch_object, unless_conflict};
+use kerf_runtime::client::{Lock, name_of, patch_object, unless_conflict};
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,29 +33,31 @@ impl ClassEnd {
         if !finalizers.iter().any(|one| one == FINALIZER) {
             return Ok(Outcome::Done);
         }
-        let claims = self.cloud.claims_of(class.name()).await?;
+        let name = name_of(class)?;
+        let claims = self.cloud.claims_of(name).await?;
         let names: Vec<&str> = claims
             .iter()
             .filter_map(|claim| claim.metadata.name.as_deref())
             .collect();
         if let Some(message) = waiting_message(&names) {
-            let object = ObjectRef::of(class);
-            self.cloud.recorder.publish(Event {
-                dedupe: vec![object.uid.clone()],
-                object,
-                kind: EventType::Normal,
-                reason: "WaitingOnNodeClaimTermination".into(),
-                message,
-                dedupe_timeout: None,
-            });
+            if let Some(object) = ObjectRef::of(class) {
+                self.cloud.recorder.publish(Event {
+                    dedupe: vec![object.uid.clone()],
+                    object,
+                    kind: EventType::Normal,
+                    reason: "WaitingOnNodeClaimTermination".into(),
+                    message,
+                    dedupe_timeout: None,
+                });
+            }
             return Ok(Outcome::RequeueAfter(WAIT));
         }
         if !self.cloud.options.isolated_vpc {
             self.cloud.profiles.delete_of_class(class).await?;
         }
-        self.cloud.templates.delete_of_class(class.name()).await?;
-        self.cloud.metrics.user_data_bytes.remove(&[class.name()]);
-        self.validation.forget(class.name());
+        self.cloud.templates.delete_of_class(name).await?;
+        self.cloud.metrics.user_data_bytes.remove(&[name]);
+        self.validation.forget(name);
         let mut released = class.clone();
         let finalizers = released.metadata.finalizers.get_or_insert_default();
         finalizers.retain(|one| one != FINALIZER);

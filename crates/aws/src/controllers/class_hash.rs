@@ -5,9 +5,8 @@ use kerf_api::annotations::EC2_NODE_CLASS_HASH_VERSION;
 use kerf_api::conditions::node_claim::DRIFTED;
 use kerf_api::ec2_node_class::migrated_claim_annotations;
 use kerf_api::status::Conditioned;
-use kerf_runtime::client::{Lock, found, patch_object};
+use kerf_runtime::client::{Lock, found, name_of, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
-use kube::ResourceExt;
 use std::sync::Arc;
 
 /// The controller `nodeclass.hash`.
@@ -40,7 +39,7 @@ impl ClassHash {
                 let mut after = claim.clone();
                 after.metadata.annotations.get_or_insert_default().extend(migrated);
                 if let Err(error) = patch_object(&self.cloud.claims(), &claim, &after, Lock::None).await {
-                    errors.push(format!("NodeClaim {}: {error}", claim.name_any()));
+                    errors.push(format!("NodeClaim {}: {error}", name_of(&claim)?));
                 }
             }
             if !errors.is_empty() {

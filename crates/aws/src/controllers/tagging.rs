@@ -55,6 +55,9 @@ impl Tagging {
             return Ok(Outcome::Done);
         };
         let status = claim.status.as_ref();
+        let Some(node) = status.and_then(|status| status.node_name.as_deref()) else {
+            return Ok(Outcome::Done);
+        };
         let provider_id = status
             .and_then(|status| status.provider_id.as_deref())
             .unwrap_or_default();
@@ -66,9 +69,6 @@ impl Tagging {
                 return Ok(Outcome::Done);
             }
         };
-        let node = status
-            .and_then(|status| status.node_name.as_deref())
-            .unwrap_or_default();
         match self.tag(id, node, name).await {
             Err(error) if error.is_not_found() => return Ok(Outcome::Done),
             answer => answer?,

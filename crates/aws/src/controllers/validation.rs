@@ -28,6 +28,7 @@ use kerf_cloud::requirements;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
+use kerf_runtime::client::{describe, name_of};
 use kube::Api;
 use kube::api::ListParams;
 use std::collections::BTreeMap;
@@ -161,8 +162,12 @@ impl Validation {
         if let Some(message) = self.cloud.ended_classes.reason(class) {
             return ValidationFinding::condition(ConditionStatus::False, ENDED_AT_LAUNCH, message);
         }
-        let tags = launch_tags(class.spec.tags.as_ref(), &self.cloud.cluster.name, "", class.name());
-        let key = (class.name().to_owned(), result_hash(class, &tags));
+        let name = match name_of(class) {
+            Ok(name) => name,
+            Err(error) => return ValidationFinding::error(describe(&error)),
+        };
+        let tags = launch_tags(class.spec.tags.as_ref(), &self.cloud.cluster.name, "", name);
+        let key = (name.to_owned(), result_hash(class, &tags));
         if let Some(known) = self.results.get(&key) {
             return ValidationFinding::of(&known);
         }
@@ -240,7 +245,7 @@ impl Validation {
         let (rules, interner) = (label_rules(), &*self.cloud.interner);
         let of_class = pools.items.into_iter().filter(|pool| {
             let class_ref = &pool.spec.template.spec.node_class_ref;
-            class_ref.group == kerf_api::ec2_node_class::GROUP && class_ref.name == class.name()
+            class_ref.group == kerf_api::ec2_node_class::GROUP && Some(&*class_ref.name) == class.name()
         });
         let wanted = of_class.map(|pool| {
             let template = &pool.spec.template;

@@ -67,7 +67,7 @@ impl ZonalShiftController {
     fn is_affected(&self, pool: &NodePool, classes: &[EC2NodeClass], transition: &Transition) -> bool {
         let zone_id = transition.zone_id();
         let name = &pool.spec.template.spec.node_class_ref.name;
-        let class = classes.iter().find(|class| class.name() == name);
+        let class = classes.iter().find(|class| class.name() == Some(name));
         let mut subnets = class.into_iter().flat_map(|class| &class.status.subnets);
         let Some(subnet) = subnets.find(|subnet| subnet.zone_id.as_deref() == Some(zone_id)) else {
             return false;
@@ -82,7 +82,7 @@ impl ZonalShiftController {
     }
 
     fn publish(&self, pool: &NodePool, transition: &Transition) {
-        let object = ObjectRef::of(pool);
+        let Some(object) = ObjectRef::of(pool) else { return };
         let zone = transition.zone_id();
         let (kind, reason, message) = match transition {
             Transition::Active(_) => (

@@ -1,6 +1,6 @@
 //! Images of a class (AWS-109 to AWS-125).
 
-use super::{ParameterStore, class_key};
+use super::{ClassKey, ParameterStore, class_key};
 use crate::ami::{AliasError, Image, Selected, alias_parameters, check_alias_support, select, sort_for_status};
 use crate::cache::Cache;
 use crate::errors::ApiError;
@@ -36,7 +36,7 @@ pub struct ImageLookup {
     ec2: Arc<dyn Ec2>,
     parameters: ParameterStore,
     /// Images that are used, and those that no node can run.
-    found: Cache<String, (Vec<Selected>, Vec<Image>)>,
+    found: Cache<ClassKey, (Vec<Selected>, Vec<Image>)>,
 }
 
 impl ImageLookup {

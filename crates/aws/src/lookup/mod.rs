@@ -15,8 +15,12 @@ pub use reservations::ReservationLookup;
 
 use kerf_api::EC2NodeClass;
 
+/// The unique id of a class, its name where it was read from a file, and the generation of its spec.
+pub(crate) type ClassKey = (Option<String>, i64);
+
 /// What identifies a class with its spec: answers for another generation are not those of this one (AWS-103, AWS-123).
-pub(crate) fn class_key(class: &EC2NodeClass) -> String {
-    let uid = class.metadata.uid.as_deref().unwrap_or_else(|| class.name());
-    format!("{uid}-{}", class.metadata.generation.unwrap_or(0))
+pub(crate) fn class_key(class: &EC2NodeClass) -> ClassKey {
+    let meta = &class.metadata;
+    let id = meta.uid.clone().or_else(|| meta.name.clone());
+    (id, meta.generation.unwrap_or(0))
 }

@@ -1,6 +1,6 @@
 //! Subnets and security groups of a class (AWS-102 to AWS-104).
 
-use super::class_key;
+use super::{ClassKey, class_key};
 use crate::cache::Cache;
 use crate::intervals::SHORT_LIVED;
 use crate::selector::{security_group_queries, subnet_queries};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Subnets of classes, and how many addresses are free in them.
 pub struct SubnetLookup {
     ec2: Arc<dyn Ec2>,
-    found: Cache<String, Vec<Subnet>>,
+    found: Cache<ClassKey, Vec<Subnet>>,
     addresses: Mutex<FreeAddresses>,
 }
 
@@ -73,7 +73,7 @@ impl SubnetLookup {
 /// Security groups of classes.
 pub struct SecurityGroupLookup {
     ec2: Arc<dyn Ec2>,
-    found: Cache<String, Vec<NodeClassSecurityGroup>>,
+    found: Cache<ClassKey, Vec<NodeClassSecurityGroup>>,
 }
 
 impl SecurityGroupLookup {

@@ -37,7 +37,8 @@ impl AwsCloud {
         pool.map_err(|error| kube_error("getting a NodePool", &error))
     }
 
-    fn publish_unresolved(&self, object: ObjectRef) {
+    fn publish_unresolved(&self, object: Option<ObjectRef>) {
+        let Some(object) = object else { return };
         self.recorder.publish(Event {
             dedupe: vec![object.uid.clone()],
             object,

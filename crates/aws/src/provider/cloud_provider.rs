@@ -261,23 +261,18 @@ impl CloudProvider for AwsProvider {
 
     async fn list(&self) -> Result<Vec<Launched>, CloudError> {
         let instances = self.cloud.instances.list().await?;
-        let named = |instance: &Instance| {
-            instance
-                .described
-                .tags
-                .get(tags::NODE_CLASS)
-                .cloned()
-                .unwrap_or_default()
-        };
+        fn named(instance: &Instance) -> Option<&String> {
+            instance.described.tags.get(tags::NODE_CLASS)
+        }
         let mut classes: BTreeMap<String, (EC2NodeClass, Option<Arc<Catalogue>>)> = BTreeMap::new();
-        for name in instances.iter().map(named).collect::<BTreeSet<String>>() {
-            if let Some(class) = self.cloud.class(&name).await? {
+        for name in instances.iter().filter_map(named).collect::<BTreeSet<&String>>() {
+            if let Some(class) = self.cloud.class(name).await? {
                 let types = self.known_types(&class).await?;
-                classes.insert(name, (class, types));
+                classes.insert(name.clone(), (class, types));
             }
         }
         let describe = |instance: &Instance| {
-            let known = classes.get(&named(instance));
+            let known = named(instance).and_then(|name| classes.get(name));
             let types = known.and_then(|(_, types)| types.as_deref());
             let kind = types.and_then(|types| self.kind(types, &instance.described.instance_type));
             self.describe(instance, known.map(|(class, _)| class), kind)

@@ -23,14 +23,14 @@ impl AwsCloud {
         self.reported_ends.insert(described.id.clone(), ());
         self.count_end(&described.id, reason, &explained);
         let (id, class) = (&described.id, &claim.spec.node_class_ref.name);
-        let object = ObjectRef::of(claim);
         tracing::error!(
-            NodeClaim = object.name,
+            NodeClaim = claim.metadata.name,
             EC2NodeClass = class,
             instance = id,
             error = explained,
             "EC2 ended an instance right after its launch"
         );
+        let Some(object) = ObjectRef::of(claim) else { return };
         self.recorder.publish(Event {
             dedupe: vec![object.uid.clone()],
             object,

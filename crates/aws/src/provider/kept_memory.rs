@@ -19,7 +19,7 @@ impl AwsCloud {
         };
         // The lock is held until the memory is read, so that no task computes instance types without it.
         let mut read = self.kept_memory.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = class.name();
+        let Some(name) = class.name() else { return };
         if read.get(name).is_some_and(|known| known == text) {
             return;
         }
@@ -58,6 +58,6 @@ impl AwsCloud {
     /// Forgets the annotations of classes that are not among these.
     pub(crate) fn retain_kept_memory(&self, classes: &[EC2NodeClass]) {
         let mut read = self.kept_memory.0.lock().unwrap_or_else(PoisonError::into_inner);
-        read.retain(|name, _| classes.iter().any(|class| class.name() == name));
+        read.retain(|name, _| classes.iter().any(|class| class.name() == Some(name)));
     }
 }

@@ -24,6 +24,7 @@ use kerf_cloud::{CloudError, requirements};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::resources::Resources;
+use kerf_runtime::client::{describe, name_of};
 use kerf_runtime::{Event, EventType, ObjectRef};
 use std::collections::BTreeMap;
 
@@ -155,6 +156,7 @@ impl AwsCloud {
             .as_ref()
             .and_then(|labels| labels.get(core_labels::NODE_POOL));
         let pool = pool.map(String::as_str).unwrap_or_default();
+        let class_name = name_of(class).map_err(|error| CloudError::other(describe(&error)))?;
         let launch = Launch {
             claim,
             wanted: &wanted,
@@ -162,7 +164,7 @@ impl AwsCloud {
             types: &selection.types,
             bought,
             tenancy: tenancy(&wanted),
-            tags: &launch_tags(class.spec.tags.as_ref(), &self.cluster.name, pool, class.name()),
+            tags: &launch_tags(class.spec.tags.as_ref(), &self.cluster.name, pool, class_name),
             group,
             partition: group.and_then(|group| targeted_partition(&wanted, group)),
         };
@@ -335,7 +337,7 @@ impl AwsCloud {
 
     /// Says on the claim that spot instances cannot be launched (AWS-388).
     fn publish_missing_role(&self, claim: &NodeClaim) {
-        let object = ObjectRef::of(claim);
+        let Some(object) = ObjectRef::of(claim) else { return };
         self.recorder.publish(Event {
             dedupe: vec![object.uid.clone()],
             object,

@@ -13,6 +13,7 @@ use crate::user_data::{
 };
 use kerf_api::EC2NodeClass;
 use kerf_model::instance_type::InstanceType;
+use kerf_runtime::client::name_of;
 use std::collections::BTreeMap;
 
 /// What a template is made for.
@@ -73,12 +74,13 @@ impl AwsCloud {
         request: &TemplateRequest<'_>,
     ) -> Result<(String, TemplateData), TemplateError> {
         let (data, bytes) = self.template(class, key, request)?;
-        let name = template_name(&self.cluster.name, class.name(), &data);
+        let class_name = name_of(class).map_err(|error| ApiError::of_object(&error))?;
+        let name = template_name(&self.cluster.name, class_name, &data);
         if self.templates.ensure(&name, &data).await? {
-            self.metrics.user_data_bytes.set(&[class.name()], bytes as f64);
+            self.metrics.user_data_bytes.set(&[class_name], bytes as f64);
             if bytes >= SIZE_WARNING {
                 tracing::info!(
-                    EC2NodeClass = class.name(),
+                    EC2NodeClass = class_name,
                     bytes,
                     limit = SIZE_MAX,
                     "user data is close to the size that EC2 allows"

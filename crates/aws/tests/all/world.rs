@@ -211,13 +211,12 @@ impl World {
         self.cloud.cluster.resolve_cidr(&*self.aws).await.unwrap();
         self.aws.take_calls();
         let api = Api::<EC2NodeClass>::all(self.client.clone());
-        let mut new = EC2NodeClass::new(class.name(), class.spec.clone());
+        let name = class.name().unwrap();
+        let mut new = EC2NodeClass::new(name, class.spec.clone());
         new.metadata.annotations = class.metadata.annotations.clone();
         api.create(&PostParams::default(), &new).await.unwrap();
         let status = Patch::Merge(json!({"status": class.status}));
-        api.patch_status(class.name(), &PatchParams::default(), &status)
-            .await
-            .unwrap()
+        api.patch_status(name, &PatchParams::default(), &status).await.unwrap()
     }
 
     /// Replaces fields of the status of the class `nodes`.

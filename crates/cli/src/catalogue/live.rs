@@ -41,7 +41,7 @@ async fn of_account(
     use kerf_aws::pricing::{PriceBook, SpotPrices};
     let settings = crate::decision::settings_in(&args.ec2, region, PriceBook::new(region, SpotPrices::Unknown));
     if let Some((_, message)) = kerf_aws::offline::kubelet_problem(class, &settings) {
-        say!("error: EC2NodeClass/{}: {message}", class.name());
+        say!("error: EC2NodeClass/{}: {message}", class.shown_name());
         return Ok(Exit::BadInput);
     }
     let interner = std::sync::Arc::default();

@@ -27,12 +27,12 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::BadInput);
     };
     if let Some((_, message)) = kubelet_problem(&class, &settings) {
-        say!("error: EC2NodeClass/{}: {message}", class.name());
+        say!("error: EC2NodeClass/{}: {message}", class.shown_name());
         return Ok(Exit::BadInput);
     }
     let now = Timestamp::now();
     for guess in guesses(&class, &settings, now) {
-        say!("note: EC2NodeClass/{}: {guess}", class.name());
+        say!("note: EC2NodeClass/{}: {guess}", class.shown_name());
     }
     let interner = Interner::default();
     let catalogue = offline_catalogue(&class, &settings, now, &interner);

@@ -10,7 +10,15 @@ use serde_json::Value;
 
 /// CapacityBuffers, each with what describes its pods, or why that is not known.
 #[derive(Default)]
-pub(crate) struct Buffers(Vec<Result<(CapacityBuffer, Referent), Box<InputError>>>);
+pub(crate) struct Buffers(Vec<Result<Found, Box<InputError>>>);
+
+/// A buffer and what describes its pods.
+struct Found {
+    /// The buffer's kind, namespace and name.
+    title: String,
+    buffer: CapacityBuffer,
+    referent: Referent,
+}
 
 impl Buffers {
     /// Takes CapacityBuffers and PodTemplates out of `objects`. Buffers of other strategies belong to another controller (SCH-379).
@@ -30,26 +38,23 @@ impl Buffers {
                 Err(error) => errors.push(*error),
             }
         }
-        mirror.reset(resolved.iter().map(|(buffer, _)| buffer.clone()).collect::<Vec<_>>());
-        for (buffer, referent) in &resolved {
-            match mirror.buffer_replicas(buffer, referent) {
-                Ok(replicas) => mirror.keep_buffer(buffer, referent, replicas, now),
-                Err(error) => {
-                    let meta = &buffer.metadata;
-                    let namespace = meta.namespace.as_deref().unwrap_or("default");
-                    let title = format!(
-                        "CapacityBuffer {namespace}/{}",
-                        meta.name.as_deref().unwrap_or_default()
-                    );
-                    errors.push(InputError::new("", error.to_string()).object(title));
-                }
+        mirror.reset(resolved.iter().map(|found| found.buffer.clone()).collect::<Vec<_>>());
+        for Found {
+            title,
+            buffer,
+            referent,
+        } in resolved
+        {
+            match mirror.buffer_replicas(&buffer, &referent) {
+                Ok(replicas) => mirror.keep_buffer(&buffer, &referent, replicas, now),
+                Err(error) => errors.push(InputError::new("", error.to_string()).object(title)),
             }
         }
     }
 }
 
 /// The buffer and what it refers to; nothing for a buffer of another strategy.
-fn found(object: &Object, objects: &[Object]) -> Result<Option<(CapacityBuffer, Referent)>, Box<InputError>> {
+fn found(object: &Object, objects: &[Object]) -> Result<Option<Found>, Box<InputError>> {
     let buffer: CapacityBuffer = decode(object)?;
     if !buffer.is_active() || buffer.metadata.deletion_timestamp.is_some() {
         return Ok(None);
@@ -75,7 +80,11 @@ fn found(object: &Object, objects: &[Object]) -> Result<Option<(CapacityBuffer, 
             decode::<LeanDeployment>(referent)?.spec.into()
         }
     };
-    Ok(Some((buffer, referent)))
+    Ok(Some(Found {
+        title: object.title(),
+        buffer,
+        referent,
+    }))
 }
 
 fn decode<K: serde::de::DeserializeOwned>(object: &Object) -> Result<K, Box<InputError>> {

@@ -202,24 +202,26 @@ fn decode<K: DeserializeOwned>(value: Value) -> Result<K, Misfit> {
 
 /// References that lead nowhere: a pool's node class, an unbound claim's storage class, a pod's claim.
 fn missing_references(objects: &[Object]) -> Vec<InputError> {
-    let mut names: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
+    let mut names: BTreeMap<&str, BTreeSet<(Option<&str>, &str)>> = BTreeMap::new();
     for object in objects {
-        let key = (object.namespace.as_deref().unwrap_or_default(), object.name.as_str());
+        let key = (object.namespace.as_deref(), object.name.as_str());
         names.entry(&object.kind).or_default().insert(key);
     }
-    let known = |kind: &str, namespace: &str, name: &str| {
+    let known = |kind: &str, namespace: Option<&str>, name: &str| {
         names.get(kind).is_some_and(|names| names.contains(&(namespace, name)))
     };
     let mut errors = Vec::new();
     for object in objects {
         let text = |path: &str| object.value.pointer(path).and_then(Value::as_str);
-        let namespace = object.namespace.as_deref().unwrap_or_default();
         match object.kind.as_str() {
             "NodePool" => {
                 let class = "/spec/template/spec/nodeClassRef";
-                let kind = text(&format!("{class}/kind")).unwrap_or_default();
-                let name = text(&format!("{class}/name")).unwrap_or_default();
-                if !known(kind, "", name) {
+                let (kind, name) = (text(&format!("{class}/kind")), text(&format!("{class}/name")));
+                // A NodePool without them cannot be decoded, which is an error of its own.
+                let (Some(kind), Some(name)) = (kind, name) else {
+                    continue;
+                };
+                if !known(kind, None, name) {
                     let error = object.error(
                         "spec.template.spec.nodeClassRef",
                         format!("{kind} \"{name}\" is not in the input"),
@@ -228,7 +230,8 @@ fn missing_references(objects: &[Object]) -> Vec<InputError> {
                 }
             }
             "PersistentVolumeClaim" if text("/spec/volumeName").is_none() => {
-                if let Some(class) = text("/spec/storageClassName").filter(|class| !known("StorageClass", "", class)) {
+                if let Some(class) = text("/spec/storageClassName").filter(|class| !known("StorageClass", None, class))
+                {
                     let error = object.error(
                         "spec.storageClassName",
                         format!("StorageClass \"{class}\" is not in the input"),
@@ -244,7 +247,8 @@ fn missing_references(objects: &[Object]) -> Vec<InputError> {
                     .into_iter()
                     .flatten();
                 let claims = volumes.filter_map(|volume| volume.pointer("/persistentVolumeClaim/claimName")?.as_str());
-                for claim in claims.filter(|claim| !known("PersistentVolumeClaim", namespace, claim)) {
+                for claim in claims.filter(|claim| !known("PersistentVolumeClaim", object.namespace.as_deref(), claim))
+                {
                     let error = object.error(
                         "spec.volumes",
                         format!("PersistentVolumeClaim \"{claim}\" is not in the input"),

@@ -22,18 +22,18 @@ impl<'a> PoolCatalogues<'a> {
     pub(super) fn new(settings: &'a Settings, classes: &[EC2NodeClass], interner: &Interner) -> Self {
         let offline = settings.ec2.as_ref();
         let by_class = offline.into_iter().flat_map(|offline| {
-            classes.iter().map(|class| {
+            classes.iter().filter_map(|class| {
                 if let Some((_, message)) = kerf_aws::offline::kubelet_problem(class, offline) {
                     say!(
                         "note: EC2NodeClass/{} is not ready, nothing is launched for it: {message}",
-                        class.name()
+                        class.shown_name()
                     );
                 }
                 for guess in kerf_aws::offline::guesses(class, offline, settings.now) {
-                    say!("note: EC2NodeClass/{}: {guess}", class.name());
+                    say!("note: EC2NodeClass/{}: {guess}", class.shown_name());
                 }
                 let catalogue = kerf_aws::offline::offline_catalogue(class, offline, settings.now, interner);
-                (class.name().to_owned(), catalogue)
+                Some((class.name()?.to_owned(), catalogue))
             })
         });
         Self {

@@ -6,6 +6,7 @@ use kerf_api::NodeClaim;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
+use kerf_runtime::client::name_of;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -112,18 +113,19 @@ impl Observer {
     }
 
     async fn decisions_since(&mut self, claims: &[NodeClaim]) -> Result<Vec<MachineChange>, kube::Error> {
-        let there: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
+        let name = |claim: &NodeClaim| claim.metadata.name.clone();
+        let there: BTreeSet<String> = claims.iter().filter_map(name).collect();
         // Removals come first: most launches replace them.
         let (mut decided, mut launched) = (Vec::new(), Vec::new());
         for claim in claims {
-            let name = claim.name_any();
+            let name = name_of(claim)?;
             let lost_kubelet = self.is_kubelet_lost(claim);
-            let seen = self.claims.entry(name.clone()).or_default();
+            let seen = self.claims.entry(name.to_owned()).or_default();
             seen.lost_kubelet |= lost_kubelet;
             let known = seen.machine.is_some();
             if let Some(machine) = self.machine(claim).filter(|_| !known) {
-                launched.push(self.launched(claim, machine.clone()).await?);
-                if let Some(seen) = self.claims.get_mut(&name) {
+                launched.push(self.launched(name, claim, machine.clone()).await?);
+                if let Some(seen) = self.claims.get_mut(name) {
                     seen.machine = Some(machine);
                 }
             }
@@ -132,7 +134,7 @@ impl Observer {
             .iter()
             .filter(|claim| claim.metadata.deletion_timestamp.is_some());
         let gone = self.claims.keys().filter(|name| !there.contains(*name)).cloned();
-        let removed: BTreeSet<String> = deleted.map(ResourceExt::name_any).chain(gone).collect();
+        let removed: BTreeSet<String> = deleted.filter_map(name).chain(gone).collect();
         for name in removed {
             let cause = self.cause(&name).await?;
             let Some(seen) = self.claims.get_mut(&name).filter(|seen| !seen.removed) else {
@@ -151,8 +153,8 @@ impl Observer {
         Ok(decided)
     }
 
-    async fn launched(&self, claim: &NodeClaim, machine: Machine) -> Result<MachineChange, kube::Error> {
-        let events = self.events(&claim.name_any()).await?;
+    async fn launched(&self, name: &str, claim: &NodeClaim, machine: Machine) -> Result<MachineChange, kube::Error> {
+        let events = self.events(name).await?;
         let replaces = events
             .get("DisruptionLaunching")
             .and_then(|message| message.split_once(": "));
@@ -162,7 +164,7 @@ impl Observer {
         };
         Ok(MachineChange {
             verb: Verb::Launch,
-            claim: claim.name_any(),
+            claim: name.to_owned(),
             machine,
             cause,
             why,
@@ -244,7 +246,9 @@ impl Observer {
                 .get(DO_NOT_DISRUPT)
                 .is_some_and(|value| value == "true")
         }) {
-            let uid = pod.uid().unwrap_or_default();
+            let (Some(uid), Some(name)) = (pod.uid(), &pod.metadata.name) else {
+                continue;
+            };
             let phase = pod
                 .status
                 .as_ref()
@@ -252,10 +256,8 @@ impl Observer {
                 .unwrap_or_default();
             let finished = matches!(phase, "Succeeded" | "Failed");
             if pod.metadata.deletion_timestamp.is_some() && !finished {
-                self.broken.insert(format!(
-                    "pod {} was evicted although it must not be disrupted",
-                    pod.name_any()
-                ));
+                self.broken
+                    .insert(format!("pod {name} was evicted although it must not be disrupted"));
             }
             self.protected.insert(uid.clone(), finished);
             there.insert(uid);

@@ -16,6 +16,7 @@ use kerf_api::NodePool;
 use kerf_controllers::Tuning;
 use kerf_kwok::{KwokProvider, ec2_catalogue};
 use kerf_model::intern::Interner;
+use kerf_runtime::client::name_of;
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kerf_sandbox::Sandbox;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -107,6 +108,7 @@ pub(super) async fn apply(client: &Client, manifests: &str) -> anyhow::Result<()
     for document in manifests.split("\n---\n") {
         let object: DynamicObject = serde_saphyr::from_str(document).context("the demo's manifests")?;
         let types = object.types.clone().context("an object without kind")?;
+        let name = object.metadata.name.as_deref().context("an object without name")?;
         let kind = GroupVersionKind::try_from(&types).context("an object's kind")?;
         let resource = ApiResource::from_gvk(&kind);
         let api = match object.namespace() {
@@ -115,7 +117,7 @@ pub(super) async fn apply(client: &Client, manifests: &str) -> anyhow::Result<()
         };
         api.create(&PostParams::default(), &object)
             .await
-            .with_context(|| format!("{} {}", kind.kind, object.name_any()))?;
+            .with_context(|| format!("{} {name}", kind.kind))?;
     }
     Ok(())
 }
@@ -247,10 +249,10 @@ impl Demo {
     /// Lets a fault happen to the machine that runs most pods of an app.
     async fn cause(&self, app: &str, fault: &Fault) -> anyhow::Result<()> {
         let nodes = &self.observer.nodes;
-        let Some(node) = self
-            .busiest_node(app)
-            .and_then(|name| nodes.iter().find(|node| node.name_any() == name))
-        else {
+        let Some(name) = self.busiest_node(app) else {
+            return Ok(());
+        };
+        let Some(node) = nodes.iter().find(|node| node.metadata.name.as_ref() == Some(&name)) else {
             return Ok(());
         };
         let claim = node.owner_references().iter().find(|owner| owner.kind == "NodeClaim");
@@ -259,7 +261,7 @@ impl Demo {
             claim.map_or("no NodeClaim", |owner| owner.name.as_str())
         ))?;
         if fault.stops_kubelet {
-            self.sandbox.set_kubelet(&node.name_any(), Some("stopped")).await?;
+            self.sandbox.set_kubelet(&name, Some("stopped")).await?;
         }
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
         if let Some(kind) = fault.interruption {
@@ -305,7 +307,8 @@ impl Demo {
             if !old_enough || !taints.iter().any(|taint| taint.key == NETWORK_TAINT) {
                 continue;
             }
-            let fresh = nodes.get(&node.name_any()).await?;
+            let name = name_of(node)?;
+            let fresh = nodes.get(name).await?;
             let taints: Vec<Value> = fresh
                 .spec
                 .iter()
@@ -314,10 +317,7 @@ impl Demo {
                 .map(|taint| json!(taint))
                 .collect();
             let patch = json!({"metadata": {"resourceVersion": fresh.resource_version()}, "spec": {"taints": taints}});
-            match nodes
-                .patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch))
-                .await
-            {
+            match nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
                 // Somebody else wrote the node, or it is gone: next time.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 other => drop(other?),
@@ -337,10 +337,8 @@ impl Demo {
                 .as_ref()
                 .and_then(|status| status.ready_replicas)
                 .unwrap_or(0);
-            late.extend(
-                (wanted != ready)
-                    .then(|| format!("Deployment {}: {ready} of {wanted} pods ready", deployment.name_any())),
-            );
+            let name = name_of(&deployment)?;
+            late.extend((wanted != ready).then(|| format!("Deployment {name}: {ready} of {wanted} pods ready")));
         }
         for set in Api::<StatefulSet>::default_namespaced(self.client()).list(&all).await? {
             let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
@@ -349,9 +347,8 @@ impl Demo {
                 .as_ref()
                 .and_then(|status| status.ready_replicas)
                 .unwrap_or(0);
-            late.extend(
-                (wanted != ready).then(|| format!("StatefulSet {}: {ready} of {wanted} pods ready", set.name_any())),
-            );
+            let name = name_of(&set)?;
+            late.extend((wanted != ready).then(|| format!("StatefulSet {name}: {ready} of {wanted} pods ready")));
         }
         for line in late {
             self.print(&format!("LATE {line}"))?;

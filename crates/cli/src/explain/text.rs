@@ -34,19 +34,15 @@ impl Paragraphs {
         }
         let mut groups: Vec<(&ReasonReport, Vec<&str>)> = Vec::new();
         for refusal in refusals {
-            let by = refusal
-                .node
-                .as_deref()
-                .or(refusal.node_pool.as_deref())
-                .unwrap_or_default();
+            let by = refusal.node.as_deref().or(refusal.node_pool.as_deref());
             // The name of the pool may be part of what it says.
             let same = |other: &ReasonReport| {
                 (other.code, &other.nearest_miss) == (refusal.code, &refusal.nearest_miss)
                     && other.message == refusal.message
             };
             match groups.iter_mut().find(|(first, _)| same(first)) {
-                Some((_, names)) => names.push(by),
-                None => groups.push((refusal, vec![by])),
+                Some((_, names)) => names.extend(by),
+                None => groups.push((refusal, Vec::from_iter(by))),
             }
         }
         self.blank();

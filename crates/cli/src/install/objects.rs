@@ -36,17 +36,18 @@ pub(crate) fn objects(release: &Release, values: &Values) -> Result<Vec<Value>, 
         all.push(json_of(&cluster_role_binding(&names, &name))?);
     }
     all.push(json_of(&admin_role(&names, provider))?);
-    let own = metadata(&names, &names.fullname, names.annotations.clone());
-    let dns = ObjectMeta {
-        namespace: Some("kube-system".to_owned()),
-        ..metadata(&names, &format!("{}-dns", names.fullname), names.annotations.clone())
-    };
-    for (metadata, rules) in [
-        (own, rules(GrantScope::OwnNamespace)),
-        (dns, rules(GrantScope::KubeSystem)),
+    let dns = format!("{}-dns", names.fullname);
+    for (name, namespace, scope) in [
+        (&names.fullname, &*names.namespace, GrantScope::OwnNamespace),
+        (&dns, "kube-system", GrantScope::KubeSystem),
     ] {
+        let rules = rules(scope);
         if !rules.is_empty() {
-            all.push(json_of(&role_binding(&names, metadata.clone()))?);
+            let metadata = ObjectMeta {
+                namespace: Some(namespace.to_owned()),
+                ..metadata(&names, name, names.annotations.clone())
+            };
+            all.push(json_of(&role_binding(&names, name, metadata.clone()))?);
             let rules = Some(rules);
             all.push(json_of(&Role { metadata, rules })?);
         }
@@ -145,10 +146,10 @@ fn cluster_role_binding(names: &Names, name: &str) -> ClusterRoleBinding {
     }
 }
 
-/// Binds the Role of the same name to the controller.
-fn role_binding(names: &Names, metadata: ObjectMeta) -> RoleBinding {
+/// Binds the Role of that name to the controller; the binding has the same metadata.
+fn role_binding(names: &Names, name: &str, metadata: ObjectMeta) -> RoleBinding {
     RoleBinding {
-        role_ref: role_ref("Role", metadata.name.as_deref().unwrap_or_default()),
+        role_ref: role_ref("Role", name),
         metadata,
         subjects: Some(controller(names)),
     }

@@ -22,7 +22,7 @@ pub(crate) fn expand_workloads(objects: &mut Vec<Object>) -> Vec<InputError> {
     let mut claims: HashSet<String> = objects
         .iter()
         .filter(|object| object.kind == "PersistentVolumeClaim")
-        .map(|object| format!("{}/{}", object.namespace.as_deref().unwrap_or_default(), object.name))
+        .filter_map(|object| Some(format!("{}/{}", object.namespace.as_deref()?, object.name)))
         .collect();
     let mut made = Vec::new();
     let mut errors = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn expand_workloads(objects: &mut Vec<Object>) -> Vec<InputError> {
 }
 
 struct Existing {
-    namespace: String,
+    namespace: Option<String>,
     labels: LabelSet,
     name: String,
     /// Kind and name of its owners.
@@ -64,7 +64,7 @@ impl Existing {
             .pointer("/metadata/deletionTimestamp")
             .is_some_and(|at| !at.is_null());
         Self {
-            namespace: pod.namespace.clone().unwrap_or_default(),
+            namespace: pod.namespace.clone(),
             labels: labels_of(pod.value.pointer("/metadata/labels")),
             name: pod.name.clone(),
             owners: owners(pod),
@@ -93,7 +93,9 @@ fn owners(object: &Object) -> Vec<(String, String)> {
 }
 
 fn is_owned(workload: &Object, present: &HashSet<(String, String)>) -> bool {
-    let namespace = workload.namespace.as_deref().unwrap_or_default();
+    let Some(namespace) = workload.namespace.as_deref() else {
+        return false;
+    };
     owners(workload)
         .into_iter()
         .any(|(kind, name)| present.contains(&(kind, format!("{namespace}/{name}"))))
@@ -129,7 +131,9 @@ impl<'a> Workload<'a> {
             "ReplicationController" => match_labels(field("/spec/selector").or(labels)),
             _ => match_labels(field("/spec/selector/matchLabels").or(labels)),
         };
-        let namespace = object.namespace.clone().unwrap_or_default();
+        let Some(namespace) = object.namespace.clone() else {
+            return Err(Box::new(object.error("metadata.namespace", "is missing")));
+        };
         Ok(Self {
             object,
             template,
@@ -155,7 +159,7 @@ impl<'a> Workload<'a> {
 
     /// Whether an object of the input is one of the workload's replicas. Labels alone do not show that: a selector may match bystanders.
     fn has_made(&self, pod: &Existing) -> bool {
-        if pod.finished || pod.namespace != self.namespace || !self.selector.matches(&pod.labels) {
+        if pod.finished || pod.namespace.as_ref() != Some(&self.namespace) || !self.selector.matches(&pod.labels) {
             return false;
         }
         let name = self.object.name.as_str();
@@ -275,7 +279,9 @@ fn claim_object(namespace: &str, name: &str, template: &Value) -> Value {
 
 /// The claims of generic ephemeral volumes, named `<pod>-<volume>`.
 fn ephemeral_claims(pod: &Object, claims: &mut HashSet<String>) -> Vec<Object> {
-    let namespace = pod.namespace.as_deref().unwrap_or_default();
+    let Some(namespace) = pod.namespace.as_deref() else {
+        return Vec::new();
+    };
     let volumes = pod
         .value
         .pointer("/spec/volumes")

@@ -179,11 +179,11 @@ impl Objects {
         let (used, namespaced) = match kinds::look_up(api_version, &kind) {
             Lookup::Found { used, namespaced } => (used, namespaced),
             Lookup::OtherVersion { known, namespaced } => {
-                let name = name.unwrap_or_default();
                 let namespace = meta.and_then(|meta| text(meta, "namespace"));
-                let title = match namespaced {
-                    true => format!("{kind} {}/{name}", namespace.as_deref().unwrap_or("default")),
-                    false => format!("{kind} {name}"),
+                let title = match (name, namespaced) {
+                    (Some(name), true) => format!("{kind} {}/{name}", namespace.as_deref().unwrap_or("default")),
+                    (Some(name), false) => format!("{kind} {name}"),
+                    (None, _) => kind.clone(),
                 };
                 let error = InputError::new(&origin, format!("{api_version} is not a version of {kind} Kerf reads"));
                 let error = error.object(title).field("apiVersion");

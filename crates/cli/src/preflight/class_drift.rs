@@ -1,6 +1,6 @@
 //! Would nodes drift on the day of the swap, because Kerf computes another hash of their EC2NodeClass?
 
-use super::facts::{Facts, containers};
+use super::facts::{self, Facts, containers};
 use super::finding::{Finding, Level};
 use kerf_api::ec2_node_class::{EC2_NODE_CLASS_HASH_VERSION, has_static_drift};
 use kerf_api::hash::primitive;
@@ -51,7 +51,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 }
 
 fn title(class: &EC2NodeClass) -> String {
-    format!("EC2NodeClass {}", class.metadata.name.as_deref().unwrap_or_default())
+    facts::title("EC2NodeClass", None, class.name())
 }
 
 fn compare(facts: &Facts, hashed: &[Hashed<'_>]) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! Would nodes drift on the day of the swap, because Kerf computes another hash of their NodePool's template?
 
-use super::facts::Facts;
+use super::facts::{Facts, title};
 use super::finding::{Finding, Level};
 use kerf_api::hash::{NODE_POOL_HASH_VERSION, has_drifted};
 use kerf_api::{NodeClaim, NodePool, annotations, labels};
@@ -24,8 +24,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 fn judge(pool: &NodePool, claims: &[NodeClaim]) -> Option<Finding> {
     let none = BTreeMap::new();
-    let name = pool.metadata.name.as_deref().unwrap_or_default();
-    let object = format!("NodePool {name}");
+    let name = pool.metadata.name.as_ref();
+    let object = title("NodePool", None, name.map(String::as_str));
     let before = pool.metadata.annotations.as_ref().unwrap_or(&none);
     let version = before.get(annotations::NODE_POOL_HASH_VERSION).map(String::as_str);
     let hash = pool.drift_hash();
@@ -43,9 +43,8 @@ fn judge(pool: &NodePool, claims: &[NodeClaim]) -> Option<Finding> {
     after.insert(annotations::NODE_POOL_HASH.to_owned(), hash.clone());
     let of_pool = claims.iter().filter(|claim| {
         let labels = claim.metadata.labels.as_ref();
-        labels
-            .and_then(|labels| labels.get(labels::NODE_POOL))
-            .is_some_and(|label| label == name)
+        let label = labels.and_then(|labels| labels.get(labels::NODE_POOL));
+        label.is_some() && label == name
     });
     let drifting = of_pool.filter(|claim| {
         let claim = claim.metadata.annotations.as_ref().unwrap_or(&none);

@@ -16,8 +16,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let all = settings::of_controllers(facts);
     let own = settings::of_replaced(facts).lease;
     let named = |lease: &Lease| {
-        let name = lease.metadata.name.as_deref().unwrap_or_default();
-        all.iter().any(|settings| settings.lease == name)
+        let name = lease.metadata.name.as_ref();
+        all.iter().any(|settings| Some(&settings.lease) == name)
     };
     let held: Vec<(&Lease, &str)> = facts
         .leases
@@ -28,7 +28,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<Finding> = held
         .iter()
         .map(|(lease, holder)| {
-            let namespace = lease.metadata.namespace.as_deref().unwrap_or_default();
+            let namespace = lease.metadata.namespace.as_deref().unwrap_or("default");
             let object = title("Lease", Some(namespace), lease.metadata.name.as_deref());
             let (level, message) = if namespace != target {
                 let message = format!(

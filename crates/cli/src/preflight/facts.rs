@@ -114,10 +114,12 @@ pub(super) fn containers(deployment: &Deployment) -> &[Container] {
     spec.map(|spec| spec.containers.as_slice()).unwrap_or_default()
 }
 
-/// An object's namespace and name.
+/// An object's kind, namespace and name. An object of a file may have no name.
 pub(crate) fn title(kind: &str, namespace: Option<&str>, name: Option<&str>) -> String {
-    match namespace {
-        Some(namespace) => format!("{kind} {namespace}/{}", name.unwrap_or_default()),
-        None => format!("{kind} {}", name.unwrap_or_default()),
+    match (namespace, name) {
+        (Some(namespace), Some(name)) => format!("{kind} {namespace}/{name}"),
+        (None, Some(name)) => format!("{kind} {name}"),
+        (Some(namespace), None) => format!("{kind} without a name in {namespace}"),
+        (None, None) => format!("{kind} without a name"),
     }
 }

@@ -1,6 +1,6 @@
 //! Facts from files.
 
-use super::facts::{Facts, is_controller};
+use super::facts::{Facts, is_controller, title};
 use crate::manifests::{InputError, raw_documents, read_inputs};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -45,11 +45,8 @@ pub(super) fn add(facts: &mut Facts, object: Value) -> Result<(), InputError> {
 }
 
 fn decode<K: DeserializeOwned>(object: Value, kind: &str) -> Result<K, InputError> {
-    let name = object
-        .pointer("/metadata/name")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let title = format!("{kind} {name}");
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str);
+    let title = title(kind, None, text("/metadata/name"));
     serde_path_to_error::deserialize(object).map_err(|error| {
         let error_in = InputError::new("", format!("cannot be read: {}", error.inner())).object(title);
         error_in.field(error.path().to_string())

@@ -127,13 +127,14 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
     let namespace = facts.target_namespace().to_owned();
     let provider = facts.provider();
     let settings = settings::of_replaced(facts);
-    let mut subject = facts
-        .deployments
-        .first()
-        .map_or(Subject::CurrentUser, |deployment| Subject::ServiceAccount {
-            namespace: deployment.metadata.namespace.clone().unwrap_or_default(),
+    let account = |deployment: &Deployment| {
+        Some(Subject::ServiceAccount {
+            namespace: deployment.metadata.namespace.clone()?,
             name: service_account(deployment),
-        });
+        })
+    };
+    let deployed = facts.deployments.first().and_then(account);
+    let mut subject = deployed.unwrap_or(Subject::CurrentUser);
     let mut found = Permissions {
         subject: String::new(),
         asked: 0,

@@ -1,6 +1,6 @@
 //! Can this version of Kerf launch the machines that the NodePools ask for, and does it know the API server?
 
-use super::facts::{AWS_GROUP, Facts};
+use super::facts::{AWS_GROUP, Facts, title};
 use super::finding::{Finding, Level};
 use kerf_api::Provider;
 
@@ -33,7 +33,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
                 "uses the node class {} of {}; a controller launches machines of one provider, here {group}",
                 class.kind, class.group
             );
-            let object = format!("NodePool {}", pool.metadata.name.as_deref().unwrap_or_default());
+            let object = title("NodePool", None, pool.metadata.name.as_deref());
             findings.push(Finding::new(Level::Problem, "provider", message).on(object));
         }
     }

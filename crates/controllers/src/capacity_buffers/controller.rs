@@ -8,15 +8,16 @@ use k8s_openapi::api::core::v1::PodTemplate;
 use kerf_api::CapacityBuffer;
 use kerf_api::capacity_buffer::PodTemplateRef;
 use kerf_api::conditions::capacity_buffer as conditions;
-use kerf_runtime::client::{Written, unless_conflict};
+use kerf_runtime::client::{Written, uid_of, unless_conflict};
 use kerf_runtime::{CancellationToken, ObjectKey, Outcome, RateLimit, ReconcileError};
+use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, ResourceExt};
 
 use super::referent::{self, Unresolved};
 use crate::buffer_status;
 use crate::changes::Change;
+use crate::cluster::buffer_key;
 use crate::context::Context;
 use crate::provisioning::Batcher;
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -49,7 +50,7 @@ impl CapacityBuffers {
     fn template_changed(&self, namespace: &str, name: &str) {
         for buffer in self.context.cluster.capacity_buffers() {
             let reference = buffer.spec.pod_template_ref.as_ref();
-            let key = ObjectKey::new(buffer.namespace().unwrap_or_default(), buffer.name_any());
+            let Some(key) = buffer_key(&buffer) else { continue };
             if key.namespace == namespace && reference.is_some_and(|reference| reference.name == name) {
                 self.work.add(key);
             }
@@ -116,7 +117,7 @@ impl Reconciler for CapacityBuffers {
             Ok((replicas, found)) => {
                 cluster.keep_buffer(&before, &found.referent, replicas, now);
                 // SCH-385
-                self.batcher.trigger(before.uid().unwrap_or_default().into());
+                self.batcher.trigger(uid_of(&*before)?.into());
             }
             // SCH-390: the room that is kept stays until the retry.
             Err(why) if why.retry => return Err(ReconcileError::message(why.message)),
@@ -139,7 +140,10 @@ impl Reconciler for CapacityBuffers {
             };
             match template {
                 Some(Ok(template)) => {
-                    self.template_changed(&template.namespace().unwrap_or_default(), &template.name_any());
+                    let meta = &template.metadata;
+                    if let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) {
+                        self.template_changed(namespace, name);
+                    }
                 }
                 Some(Err(error)) => tracing::warn!(kind = "PodTemplate", error = %error, "watch failed"),
                 None => return,

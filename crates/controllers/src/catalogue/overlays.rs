@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::{ConditionSet, NodeOverlay};
 use kerf_cloud::{OverlayPool, OverlayProvider, OverlayStatus, evaluate};
-use kerf_runtime::client::{Lock, Written, patch_status, unless_conflict};
+use kerf_runtime::client::{Lock, Written, name_of, patch_status, unless_conflict};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kube::Api;
 
@@ -74,10 +74,7 @@ impl Reconciler for OverlayEvaluation {
             match self.provider.inner().instance_types(&pool).await {
                 Ok(catalogue) => pools.extend(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
                 // SCH-375: the others are still evaluated.
-                Err(error) => errors.push(format!(
-                    "{}: {error}",
-                    pool.metadata.name.as_deref().unwrap_or_default()
-                )),
+                Err(error) => errors.push(format!("{}: {error}", name_of(&*pool)?)),
             }
         }
         let written: Vec<NodeOverlay> = overlays.iter().map(|overlay| NodeOverlay::clone(overlay)).collect();
@@ -86,7 +83,7 @@ impl Reconciler for OverlayEvaluation {
         let api: Api<NodeOverlay> = Api::all(context.client.clone());
         let reported = written.iter().filter(|_| !context.options.observe);
         for overlay in reported {
-            let name = overlay.metadata.name.as_deref().unwrap_or_default();
+            let name = name_of(overlay)?;
             let Some(status) = evaluation.statuses.get(name) else {
                 continue;
             };

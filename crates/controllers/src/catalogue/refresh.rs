@@ -22,7 +22,9 @@ pub(crate) async fn refresh(context: &Context) {
     let pools = context.cluster.pools();
     let fetched = futures::future::join_all(pools.iter().map(|pool| fetch(context, pool))).await;
     for (pool, catalogue) in pools.iter().zip(fetched) {
-        store(context, pool, catalogue);
+        if let Some(name) = pool.metadata.name.as_deref() {
+            store(context, name, catalogue);
+        }
     }
 }
 
@@ -35,8 +37,8 @@ async fn fetch(context: &Context, pool: &NodePool) -> Result<Arc<Catalogue>, Cat
     }
 }
 
-fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
-    let name = pool.metadata.name.as_deref().unwrap_or_default();
+/// Keeps what was fetched for the pool of that name.
+fn store(context: &Context, name: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
     match &catalogue {
         // OPS-040
         Err(CatalogueFault::AwaitingOverlays) => {
@@ -92,7 +94,7 @@ impl Reconciler for CatalogueRefresh {
             return Ok(Outcome::Done);
         };
         let catalogue = fetch(&self.context, &pool).await;
-        store(&self.context, &pool, catalogue);
+        store(&self.context, name, catalogue);
         Ok(Outcome::RequeueAfter(FETCH_EVERY))
     }
 }
@@ -107,9 +109,7 @@ mod tests {
     // OPS-040
     #[tokio::test]
     async fn a_pool_without_types_is_skipped_and_the_log_says_why() {
-        let class = json!({"group": "g", "kind": "k", "name": "n"});
-        let pool = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
-        let (context, pool) = (Context::without_api(), serde_json::from_value(pool).expect("a pool"));
+        let context = Context::without_api();
         let log = CapturedLog::start();
         for (fault, level, message) in [
             (
@@ -128,7 +128,7 @@ mod tests {
                 "skipping, unable to resolve instance types",
             ),
         ] {
-            store(&context, &pool, Err(fault));
+            store(&context, "web", Err(fault));
             let lines = log.lines(message);
             assert_eq!(lines.len(), 1, "{message}");
             assert_eq!(

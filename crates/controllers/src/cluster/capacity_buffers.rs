@@ -8,26 +8,28 @@ use kerf_model::pod::Pod;
 use kerf_runtime::ObjectKey;
 use kerf_state::capacity_buffer::{Referent, TooManyReplicas};
 use kerf_state::{Kind, Mirror};
-use kube::ResourceExt;
 
 use super::fold::{Keys, diff, log, relisted, reset};
 use super::{CheckedKind, Cluster, Watched};
 use crate::changes::{Change, Diff};
 
-/// Namespace and name.
-fn key(buffer: &CapacityBuffer) -> (String, String) {
-    let namespace = buffer.namespace().unwrap_or_else(|| "default".to_owned());
-    (namespace, buffer.name_any())
+/// Namespace and name; `None` without a name.
+pub(crate) fn key(buffer: &CapacityBuffer) -> Option<ObjectKey> {
+    let meta = &buffer.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    Some(ObjectKey::new(namespace, meta.name.as_deref()?))
 }
 
 /// Changes the mirror by `act` and returns the change of the buffer.
 fn change(cluster: &Cluster, buffer: &CapacityBuffer, act: impl FnOnce(&mut Mirror)) -> Vec<Change> {
-    let (namespace, name) = key(buffer);
+    let Some(ObjectKey { namespace, name }) = key(buffer) else {
+        return Vec::new();
+    };
     let mut inner = cluster.lock();
     let before = inner.mirror.capacity_buffer(&namespace, &name);
     act(&mut inner.mirror);
     let after = inner.mirror.capacity_buffer(&namespace, &name);
-    diff(before, after).map(Change::Buffer).into_iter().collect()
+    diff(name, before, after).map(Change::Buffer).into_iter().collect()
 }
 
 impl Watched for CapacityBuffer {
@@ -53,17 +55,14 @@ impl Watched for CapacityBuffer {
         let after = inner.mirror.capacity_buffers();
         drop(inner);
         log(&report);
-        let text = |buffer: &Self| key(buffer).0 + "/" + &key(buffer).1;
-        relisted(before, after, text).map(Change::Buffer).collect()
+        relisted(before, after, key).map(Change::Buffer).collect()
     }
 }
 
 impl Diff<CapacityBuffer> {
     /// Namespace and name of the buffer.
     pub(crate) fn buffer_key(&self) -> Option<ObjectKey> {
-        self.last()
-            .map(|buffer| key(buffer))
-            .map(|(namespace, name)| ObjectKey::new(namespace, name))
+        key(self.last()?)
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_model::pod::Owner;
+use kerf_runtime::ObjectKey;
 use kerf_state::lean::{LeanNode, LeanPod};
 use kerf_state::{Kind, Mirror, Mirrored, NodeClass, ResetReport, Stored};
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 
 use super::{CheckedKind, Cluster};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
@@ -74,22 +75,26 @@ macro_rules! with_changes {
             const CHECKED: CheckedKind = CheckedKind::Mirrored(<$kind as Mirrored>::KIND);
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
-                let name = object.name_any();
+                let Some(name) = object.meta().name.clone() else {
+                    return Vec::new();
+                };
                 let object = Arc::new(object);
                 let mut inner = cluster.lock();
                 let before = Self::named(&inner.mirror, &name);
                 inner.mirror.apply_shared(&object);
                 let after = Self::named(&inner.mirror, &name);
-                diff(before, after).map($change).into_iter().collect()
+                diff(name, before, after).map($change).into_iter().collect()
             }
 
             fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
-                let name = object.name_any();
+                let Some(name) = object.meta().name.clone() else {
+                    return Vec::new();
+                };
                 let mut inner = cluster.lock();
                 let before = Self::named(&inner.mirror, &name);
                 inner.mirror.delete(object);
                 let after = Self::named(&inner.mirror, &name);
-                diff(before, after).map($change).into_iter().collect()
+                diff(name, before, after).map($change).into_iter().collect()
             }
 
             fn expect_list(cluster: &Cluster) {
@@ -103,7 +108,7 @@ macro_rules! with_changes {
                 let after = Self::all(&inner.mirror);
                 drop(inner);
                 log(&report);
-                relisted(before, after, ResourceExt::name_any).map($change).collect()
+                relisted(before, after, cluster_key).map($change).collect()
             }
         }
     )+};
@@ -120,13 +125,19 @@ pub(super) fn reset<K: Mirrored>(mirror: &mut Mirror, objects: &[Arc<K>], unread
     mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name))
 }
 
-/// What a live event changed; nothing if both sides are the same object.
-pub(super) fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
+/// The key of an object without namespace; `None` without a name.
+fn cluster_key<T: Resource>(object: &T) -> Option<ObjectKey> {
+    Some(ObjectKey::new("", object.meta().name.as_deref()?))
+}
+
+/// What a live event changed about the object of that name; nothing if both sides are the same object.
+pub(super) fn diff<T>(name: String, before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
     let same = match (&before, &after) {
         (Some(before), Some(after)) => Arc::ptr_eq(before, after),
         (before, after) => before.is_none() && after.is_none(),
     };
     (!same).then_some(Diff {
+        name,
         before,
         after,
         listed: false,
@@ -134,22 +145,25 @@ pub(super) fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<D
 }
 
 /// The changes that a complete list makes, from all objects before and after it. An unchanged object makes a change too, with equal sides, so
-/// that controllers reconcile every object after a relist.
+/// that controllers reconcile every object after a relist. The mirror has no object without a name, so each has a key.
 pub(super) fn relisted<T>(
     before: Vec<Arc<T>>,
     after: Vec<Arc<T>>,
-    key: impl Fn(&T) -> String,
+    key: impl Fn(&T) -> Option<ObjectKey>,
 ) -> impl Iterator<Item = Diff<T>> {
-    let mut before: BTreeMap<String, Arc<T>> = before.into_iter().map(|object| (key(&object), object)).collect();
+    let keyed = |objects: Vec<Arc<T>>| objects.into_iter().filter_map(|object| Some((key(&object)?, object)));
     let mut diffs = Vec::with_capacity(after.len());
-    for after in after {
+    let mut before: BTreeMap<ObjectKey, Arc<T>> = keyed(before).collect();
+    for (key, after) in keyed(after) {
         diffs.push(Diff {
-            before: before.remove(&key(&after)),
+            before: before.remove(&key),
+            name: key.name,
             after: Some(after),
             listed: true,
         });
     }
-    let gone = before.into_values().map(|before| Diff {
+    let gone = before.into_iter().map(|(key, before)| Diff {
+        name: key.name,
         before: Some(before),
         after: None,
         listed: true,
@@ -159,11 +173,12 @@ pub(super) fn relisted<T>(
 
 /// Stores an object that was written here and returns the changes.
 pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut Mirror, K) -> bool) -> Option<Diff<K>> {
-    let name = object.name_any();
+    let name = object.meta().name.clone()?;
     let before = K::named(mirror, &name);
     take(mirror, object).then(|| Diff {
         before,
         after: K::named(mirror, &name),
+        name,
         listed: false,
     })
 }
@@ -172,7 +187,9 @@ impl Watched for LeanPod {
     const CHECKED: CheckedKind = CheckedKind::Mirrored(Kind::Pod);
 
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
-        let key = key_of(&object);
+        let Some(key) = key_of(&object) else {
+            return Vec::new();
+        };
         let mut inner = cluster.lock();
         let before = facts(&inner.mirror, &key);
         inner.mirror.apply(object);
@@ -181,7 +198,9 @@ impl Watched for LeanPod {
     }
 
     fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
-        let key = key_of(object);
+        let Some(key) = key_of(object) else {
+            return Vec::new();
+        };
         let mut inner = cluster.lock();
         let before = facts(&inner.mirror, &key);
         inner.mirror.delete(object);
@@ -190,7 +209,7 @@ impl Watched for LeanPod {
     }
 
     fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
-        let keys: Vec<PodKey> = objects.iter().map(|pod| key_of(pod)).collect();
+        let keys: Vec<PodKey> = objects.iter().filter_map(|pod| key_of(pod)).collect();
         let mut inner = cluster.lock();
         let mirror = &mut inner.mirror;
         let before: Vec<_> = keys.iter().map(|key| facts(mirror, key)).collect();
@@ -217,20 +236,29 @@ impl Watched for LeanPod {
 impl Cluster {
     /// All objects that trigger controllers, as if they had just been listed.
     pub(crate) fn everything(&self) -> Vec<Change> {
-        fn listed<T>(known: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
-            known.into_iter().map(|object| Diff {
-                before: None,
-                after: Some(object),
-                listed: true,
+        fn listed<T: Resource>(known: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
+            known.into_iter().filter_map(|object| {
+                Some(Diff {
+                    name: object.meta().name.clone()?,
+                    before: None,
+                    after: Some(object),
+                    listed: true,
+                })
             })
         }
+        let class = |class: Arc<NodeClass>| Diff {
+            name: class.name.clone(),
+            before: None,
+            after: Some(class),
+            listed: true,
+        };
         let inner = self.read();
         let pods = inner.mirror.pods().map(|pod| {
             let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
             let after = facts(&inner.mirror, &key);
             pod_change(key, None, after, true)
         });
-        let classes = listed(inner.mirror.node_classes()).map(Change::Class);
+        let classes = inner.mirror.node_classes().into_iter().map(class).map(Change::Class);
         let overlays = listed(NodeOverlay::all(&inner.mirror)).map(Change::Overlay);
         let pools = listed(NodePool::all(&inner.mirror)).map(Change::Pool);
         let claims = listed(NodeClaim::all(&inner.mirror)).map(Change::Claim);
@@ -250,6 +278,7 @@ impl Cluster {
         let after = Arc::new(class);
         let before = self.lock().mirror.apply_node_class(&after);
         vec![Change::Class(Diff {
+            name: after.name.clone(),
             before,
             after: Some(after),
             listed: false,
@@ -259,8 +288,9 @@ impl Cluster {
     /// A node class is gone.
     pub(crate) fn delete_class(&self, class: &NodeClass) -> Vec<Change> {
         let before = self.lock().mirror.delete_node_class(class);
-        let gone = |before| {
+        let gone = |before: Arc<NodeClass>| {
             Change::Class(Diff {
+                name: before.name.clone(),
                 before: Some(before),
                 after: None,
                 listed: false,
@@ -273,7 +303,7 @@ impl Cluster {
     pub(crate) fn reset_classes(&self, kind: kerf_api::NodeClassKind, classes: Vec<NodeClass>) -> Vec<Change> {
         let after: Vec<Arc<NodeClass>> = classes.into_iter().map(Arc::new).collect();
         let before = self.lock().mirror.reset_node_classes(kind, &after);
-        relisted(before, after, |class| class.name.clone())
+        relisted(before, after, |class| Some(ObjectKey::new("", &*class.name)))
             .map(Change::Class)
             .collect()
     }
@@ -282,13 +312,11 @@ impl Cluster {
 /// Namespace and name.
 type PodKey = (Arc<str>, Arc<str>);
 
-fn key_of(pod: &LeanPod) -> PodKey {
+/// `None` for a pod without a name, which the mirror ignores.
+fn key_of(pod: &LeanPod) -> Option<PodKey> {
     let meta = &pod.metadata;
     let namespace = meta.namespace.as_deref().unwrap_or("default");
-    (
-        Arc::from(namespace),
-        Arc::from(meta.name.as_deref().unwrap_or_default()),
-    )
+    Some((Arc::from(namespace), Arc::from(meta.name.as_deref()?)))
 }
 
 fn facts(mirror: &Mirror, key: &PodKey) -> Option<PodFacts> {
@@ -344,6 +372,7 @@ mod tests {
     use kerf_model::instance_type::Catalogue;
     use kerf_model::intern::Interner;
     use kerf_testkit::objects;
+    use kube::ResourceExt;
     use serde_json::json;
 
     use super::*;

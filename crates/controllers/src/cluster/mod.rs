@@ -15,6 +15,7 @@ mod unreadable;
 pub use conventions::conventions_of;
 pub use handle::Cluster;
 
+pub(crate) use capacity_buffers::key as buffer_key;
 pub(crate) use comparison::{CheckedKind, Discrepancy, Listed, compare, listed, version};
 pub(crate) use fold::Watched;
 #[cfg(test)]

@@ -12,6 +12,7 @@ use kerf_cloud::{Vocabulary, quantities};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::Launch;
 use kerf_model::requirement::Requirement;
+use kerf_runtime::client::uid_of;
 use kube::Resource;
 
 /// The input of a claim.
@@ -27,17 +28,17 @@ pub(crate) struct Blueprint<'a> {
     pub interner: &'a Interner,
 }
 
-/// The claim for a launch, without a name (SCH-309 to SCH-320).
-pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
+/// The claim for a launch, without a name (SCH-309 to SCH-320). The error says that the pool has no unique id.
+pub(crate) fn build(blueprint: Blueprint<'_>) -> Result<NodeClaim, kube::Error> {
     let template = &blueprint.pool.spec.template.spec;
     let grace = template.termination_grace_period.clone();
     let default_grace = blueprint.vocabulary.default_termination_grace_period;
     let mut claim = NodeClaim {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}-", name(blueprint.pool))),
+            generate_name: Some(format!("{}-", blueprint.launch.pool)),
             labels: Some(claim_labels(blueprint)),
             annotations: Some(claim_annotations(blueprint)),
-            owner_references: Some(vec![owner(blueprint.pool)]),
+            owner_references: Some(vec![owner(blueprint)?]),
             // LIF-017: with the claim itself, which saves a call for each.
             finalizers: Some(vec![finalizers::TERMINATION.to_owned()]),
             ..ObjectMeta::default()
@@ -54,11 +55,7 @@ pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
         status: None,
     };
     claim.metadata.namespace = None;
-    claim
-}
-
-fn name(pool: &NodePool) -> &str {
-    pool.metadata.name.as_deref().unwrap_or_default()
+    Ok(claim)
 }
 
 /// The requested resources (SCH-319); none for a claim without pods.
@@ -67,15 +64,15 @@ fn resources(blueprint: Blueprint<'_>) -> Option<ResourceRequests> {
     (!requests.is_empty()).then_some(ResourceRequests { requests })
 }
 
-fn owner(pool: &NodePool) -> OwnerReference {
-    OwnerReference {
+fn owner(blueprint: Blueprint<'_>) -> Result<OwnerReference, kube::Error> {
+    Ok(OwnerReference {
         api_version: NodePool::api_version(&()).into_owned(),
         kind: NodePool::kind(&()).into_owned(),
-        name: name(pool).to_owned(),
-        uid: pool.metadata.uid.clone().unwrap_or_default(),
+        name: blueprint.launch.pool.to_string(),
+        uid: uid_of(blueprint.pool)?.to_owned(),
         block_owner_deletion: Some(true),
         controller: None,
-    }
+    })
 }
 
 /// The labels of a claim: those of the template, and the values its requirements allow (SCH-310, SCH-311).
@@ -96,7 +93,7 @@ fn claim_labels(blueprint: Blueprint<'_>) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = drawn.collect();
     let template = pool.spec.template.labels();
     all.extend(template.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    all.insert(labels::NODE_POOL.to_owned(), name(pool).to_owned());
+    all.insert(labels::NODE_POOL.to_owned(), launch.pool.to_string());
     let class = &pool.spec.template.spec.node_class_ref;
     all.insert(class.label_key(), class.name.clone());
     all
@@ -244,6 +241,7 @@ mod tests {
             vocabulary: &vocabulary,
             interner: &interner,
         })
+        .expect("a claim")
     }
 
     // SCH-309, SCH-312, SCH-313, SCH-319, API-103
@@ -304,6 +302,7 @@ mod tests {
                 vocabulary: &vocabulary,
                 interner: &interner,
             });
+            let claim = claim.expect("a claim");
             claim.spec.termination_grace_period.map(|grace| grace.value())
         };
         let seconds = |seconds| Some(GoDuration::from_secs(seconds));
@@ -402,7 +401,7 @@ mod tests {
             vocabulary: &vocabulary,
             interner: &interner,
         });
-        let annotations = claim.metadata.annotations.expect("annotations");
+        let annotations = claim.expect("a claim").metadata.annotations.expect("annotations");
         assert_eq!(
             annotations
                 .get(annotations::CAPACITY_OVERLAY_APPLIED)

@@ -10,7 +10,7 @@ use kerf_model::plan::Launch;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_runtime::Backoff;
-use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::client::{ApiErrorKind, describe, name_of};
 use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_state::PodTimes;
@@ -99,9 +99,9 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
         pool,
         vocabulary: &context.provider.profile().vocabulary,
         interner: &context.interner,
-    });
-    let created = write(context, claim).await?;
-    let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
+    })?;
+    let created = write(context, &launch.pool, claim).await?;
+    let name: Arc<str> = name_of(&created)?.into();
     context.cluster.created(created.clone());
     let (keep_room, promised): (Vec<_>, Vec<_>) = promised.iter().cloned().partition(|pod| pod.is_virtual());
     if !pool.spec.is_static() {
@@ -128,11 +128,11 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     Ok(created)
 }
 
-/// Creates a claim under a name that Kerf chooses. So a call without an answer can be repeated without creating two claims, and its pods do
+/// Creates a claim of a pool under a name that Kerf chooses. So a call without an answer can be repeated without creating two claims, and its pods do
 /// not get a second node.
-async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kube::Error> {
+async fn write(context: &Context, pool: &str, mut claim: NodeClaim) -> Result<NodeClaim, kube::Error> {
     let api: Api<NodeClaim> = Api::all(context.client.clone());
-    claim.metadata.name = Some(new_name(context, &claim));
+    claim.metadata.name = Some(new_name(context, pool));
     let (mut in_doubt, mut failures) = (false, 0);
     loop {
         let error = match api.create(&PostParams::default(), &claim).await {
@@ -143,7 +143,7 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
         match ApiErrorKind::of(&error) {
             _ if failures == ATTEMPTS => return Err(error),
             ApiErrorKind::AlreadyExists if in_doubt => {
-                let there = api.get(crate::claim_facts::name(&claim)).await;
+                let there = api.get(name_of(&claim)?).await;
                 if let Ok(there) = there
                     && there.spec.resources == claim.spec.resources
                     && there.spec.requirements == claim.spec.requirements
@@ -151,7 +151,7 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
                     return Ok(there);
                 }
             }
-            ApiErrorKind::AlreadyExists => claim.metadata.name = Some(new_name(context, &claim)),
+            ApiErrorKind::AlreadyExists => claim.metadata.name = Some(new_name(context, pool)),
             ApiErrorKind::Retryable | ApiErrorKind::Malformed => in_doubt = true,
             ApiErrorKind::TooManyRequests | ApiErrorKind::Conflict if in_doubt => {}
             _ => return Err(error),
@@ -161,9 +161,8 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
 }
 
 /// A name as the API server would generate one from `generateName`.
-fn new_name(context: &Context, claim: &NodeClaim) -> String {
-    let prefix = claim.metadata.generate_name.as_deref().unwrap_or_default();
-    let kept: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
+fn new_name(context: &Context, pool: &str) -> String {
+    let kept: String = format!("{pool}-").chars().take(NAME_MAX - SUFFIX).collect();
     format!("{kept}{}", context.names.name_suffix(SUFFIX))
 }
 

@@ -91,11 +91,12 @@ pub(super) fn report(context: &Context) {
 }
 
 fn publish<K: Resource<DynamicType = ()>>(context: &Context, object: &K, rule: &Rule, message: String) {
+    let Some(object) = ObjectRef::of(object) else { return };
     context.recorder.publish(Event {
-        object: ObjectRef::of(object),
+        dedupe: vec![object.uid.clone(), message.clone()],
+        object,
         kind: EventType::Warning,
         reason: rule.reason.into(),
-        dedupe: vec![object.meta().uid.clone().unwrap_or_default(), message.clone()],
         message,
         dedupe_timeout: Some(EVENT_EVERY),
     });

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kerf_api::{NodeClaim, NodePool};
 use kerf_lifecycle::claim_conditions::Consolidatable;
+use kerf_runtime::client::{name_of, uid_of};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
@@ -71,12 +72,12 @@ impl ClaimConditions {
         pool: &NodePool,
         words: Words<'_>,
     ) -> Result<Option<&'static str>, ReconcileError> {
-        let uid = claim_facts::uid(claim);
+        let uid = uid_of(claim)?;
         let passed = self.passed().get(uid).map(Instant::elapsed);
         if !condition_rules::type_check_is_due(claim, passed, self.context.now()) {
             return Ok(None);
         }
-        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let name = name_of(pool)?;
         let snapshot = self.context.cluster.snapshot(self.context.now());
         let Some(known) = snapshot.pools.iter().find(|known| *known.name == *name) else {
             return Ok(None);
@@ -97,7 +98,7 @@ impl ClaimConditions {
     fn claims_where(&self, wanted: impl Fn(&NodeClaim) -> bool) -> Vec<String> {
         let claims = self.context.cluster.claims();
         let wanted = claims.iter().filter(|claim| wanted(claim));
-        wanted.map(|claim| claim_facts::name(claim).to_owned()).collect()
+        wanted.filter_map(|claim| claim.metadata.name.clone()).collect()
     }
 }
 
@@ -120,7 +121,7 @@ impl Reconciler for ClaimConditions {
             Change::Pool(pool) => {
                 let says = |pool: &NodePool| (pool.metadata.generation, pool.metadata.annotations.clone());
                 match pool.differs(says) {
-                    true => self.claims_where(|claim| claim_facts::pool(claim) == pool.name()),
+                    true => self.claims_where(|claim| claim_facts::pool(claim) == Some(pool.name())),
                     false => Vec::new(),
                 }
             }
@@ -137,7 +138,7 @@ impl Reconciler for ClaimConditions {
         let cluster = &self.context.cluster;
         let claim = cluster.claim(name).filter(|claim| !claim_facts::is_deleting(claim));
         let Some((claim, pool)) =
-            claim.and_then(|claim| Some((Arc::clone(&claim), cluster.pool(claim_facts::pool(&claim))?)))
+            claim.and_then(|claim| Some((Arc::clone(&claim), cluster.pool(claim_facts::pool(&claim)?)?)))
         else {
             return Ok(Outcome::Done);
         };
@@ -219,6 +220,7 @@ mod tests {
         assert_eq!(examined(Watched::apply(cluster, pool(2))), ["web-1"]);
         let class = |name: &str| {
             Change::Class(crate::changes::Diff {
+                name: name.to_owned(),
                 before: None,
                 after: Some(Arc::new(kerf_state::NodeClass {
                     kind: FAKE_NODE_CLASS,

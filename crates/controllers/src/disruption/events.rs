@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kerf_api::{NodeClaim, NodePool};
+use kerf_api::NodePool;
 use kerf_disruption::PoolAllowance;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
@@ -16,11 +16,11 @@ pub(super) fn objects(context: &Context, node: &Node) -> Vec<ObjectRef> {
     let name = node.node_name.as_deref();
     let node_object = name
         .and_then(|name| context.cluster.node(name))
-        .map(|node| ObjectRef::of(&*node));
+        .and_then(|node| ObjectRef::of(&*node));
     let claim = node.claim_name.as_deref().and_then(|name| context.cluster.claim(name));
     node_object
         .into_iter()
-        .chain(claim.map(|claim| ObjectRef::of(&*claim)))
+        .chain(claim.and_then(|claim| ObjectRef::of(&*claim)))
         .collect()
 }
 
@@ -122,8 +122,7 @@ pub(super) fn consolidation_approved(object: ObjectRef, message: String) -> Even
 }
 
 /// The event on a replacement that is being launched (DIS-271).
-pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
-    let object = ObjectRef::of(claim);
+pub(super) fn launching(object: ObjectRef, reason: DisruptionReason) -> Event {
     let dedupe = vec![object.uid.clone(), reason.as_str().to_owned()];
     normal(
         object,
@@ -134,8 +133,7 @@ pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
 }
 
 /// The event on a replacement that is not initialized yet (DIS-272).
-pub(super) fn waiting_readiness(claim: &NodeClaim) -> Event {
-    let object = ObjectRef::of(claim);
+pub(super) fn waiting_readiness(object: ObjectRef) -> Event {
     let dedupe = vec![object.uid.clone()];
     let message = "Waiting on readiness to continue disruption".to_owned();
     normal(object, "DisruptionWaitingReadiness", message, dedupe)

@@ -82,13 +82,18 @@ impl CommandQueue {
                     continue;
                 }
             };
-            self.context.recorder.publish(events::launching(&claim, command.reason));
+            let object = ObjectRef::of(&*claim);
+            if let Some(object) = object.clone() {
+                self.context.recorder.publish(events::launching(object, command.reason));
+            }
             if claim.condition_is_true(INITIALIZED) {
                 self.context
                     .cluster
                     .note_replacement_initialized(&command.id, &replacement.claim);
             } else {
-                self.context.recorder.publish(events::waiting_readiness(&claim));
+                if let Some(object) = object {
+                    self.context.recorder.publish(events::waiting_readiness(object));
+                }
                 waiting = true;
             }
         }
@@ -130,9 +135,9 @@ impl CommandQueue {
         }
         let node = node.node.as_deref().and_then(|name| self.context.cluster.node(name));
         let objects = node
-            .map(|node| ObjectRef::of(&*node))
+            .and_then(|node| ObjectRef::of(&*node))
             .into_iter()
-            .chain([ObjectRef::of(&*claim)]);
+            .chain(ObjectRef::of(&*claim));
         for object in objects {
             self.context.recorder.publish(events::terminating(object, reason));
         }

@@ -12,7 +12,7 @@ use kerf_disruption::{Candidate, Command, Decision};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::client::{ApiErrorKind, describe, name_of};
 use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ReconcileError, Rng};
@@ -205,7 +205,7 @@ impl Starter {
             let claim =
                 result.map_err(|error| ReconcileError::message(format!("launching replacement nodeclaim, {error}")))?;
             created.push(Replacement {
-                claim: claim_facts::name(&claim).into(),
+                claim: name_of(&claim)?.into(),
                 initialized: false,
             });
         }

@@ -92,7 +92,7 @@ impl Lifecycle {
     /// The names of the claims with a Node's provider id.
     fn claims_of(&self, node: &LeanNode) -> Vec<String> {
         let claims = self.context.cluster.claims_by_provider_id(&node.spec.provider_id);
-        claims.iter().map(|claim| claim_facts::name(claim).to_owned()).collect()
+        claims.iter().filter_map(|claim| claim.metadata.name.clone()).collect()
     }
 }
 

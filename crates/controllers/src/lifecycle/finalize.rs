@@ -8,7 +8,7 @@ use kerf_api::conditions::node_claim::{INSTANCE_TERMINATING, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, annotations, finalizers, labels};
 use kerf_cloud::CloudError;
-use kerf_runtime::client::{Lock, delete_exactly, found};
+use kerf_runtime::client::{Lock, delete_exactly, found, name_of, uid_of};
 use kerf_runtime::metrics::catalogue::{
     NODECLAIMS_INSTANCE_TERMINATION_DURATION, NODECLAIMS_TERMINATED, NODECLAIMS_TERMINATION_DURATION,
 };
@@ -57,7 +57,7 @@ pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> R
             {
                 let took = context.now().duration_since(since.transitioned()).as_secs_f64();
                 let durations = context.metrics.histogram(&NODECLAIMS_INSTANCE_TERMINATION_DURATION);
-                durations.observe(&[claim_facts::pool(&claim)], took.max(0.0));
+                durations.observe(&[claim_facts::pool_label(&claim)], took.max(0.0));
             }
             release(lifecycle, &claim).await
         }
@@ -76,14 +76,16 @@ async fn set_deadline(context: &Context, claim: &Arc<NodeClaim>) -> Result<Optio
     let Some(stored) = write_object(context, claim, &after, Lock::Optimistic).await?.stored() else {
         return Ok(None);
     };
-    context.recorder.publish(Event {
-        object: ObjectRef::of(&stored),
-        kind: EventType::Warning,
-        reason: "TerminationGracePeriodExpiring".into(),
-        message: deadline::expiring_message(due),
-        dedupe: vec![claim_facts::name(&stored).to_owned()],
-        dedupe_timeout: None,
-    });
+    if let Some(object) = ObjectRef::of(&stored) {
+        context.recorder.publish(Event {
+            dedupe: vec![object.name.clone()],
+            object,
+            kind: EventType::Warning,
+            reason: "TerminationGracePeriodExpiring".into(),
+            message: deadline::expiring_message(due),
+            dedupe_timeout: None,
+        });
+    }
     Ok(Some(Arc::new(stored)))
 }
 
@@ -150,9 +152,10 @@ async fn registered_nodes(api: &Api<Node>, claim: &NodeClaim) -> Result<Vec<Obje
         selector = format!("{selector},{}={instance_type}", labels::INSTANCE_TYPE);
     }
     let listed = api.list_metadata(&ListParams::default().labels(&selector)).await?;
+    let uid = uid_of(claim)?;
     let is_owned = |node: &ObjectMeta| {
         let owners = node.owner_references.as_deref().unwrap_or_default();
-        owners.iter().any(|owner| owner.uid == claim_facts::uid(claim))
+        owners.iter().any(|owner| owner.uid == uid)
     };
     let nodes = listed.items.into_iter().map(|node| node.metadata);
     Ok(nodes.filter(is_owned).collect())
@@ -164,7 +167,7 @@ async fn is_any_registered(api: &Api<Node>, known: &[Arc<LeanNode>]) -> Result<b
         return Ok(true);
     }
     for node in known {
-        let now = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
+        let now = found(api.get(name_of(&**node)?).await)?;
         if now.is_some_and(|now| now.metadata.uid == node.metadata.uid && claim_facts::is_registered(&now.metadata)) {
             return Ok(true);
         }
@@ -177,7 +180,7 @@ fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeCla
     if claim_facts::provider_id(claim).is_some() {
         return Some(Arc::clone(claim));
     }
-    let instance = lifecycle.launches.get(claim_facts::uid(claim))?;
+    let instance = lifecycle.launches.get(claim_facts::uid(claim)?)?;
     let mut launched = NodeClaim::clone(claim);
     launched.status.get_or_insert_default().provider_id = Some(instance.provider_id);
     Some(Arc::new(launched))
@@ -201,9 +204,9 @@ async fn release(lifecycle: &Lifecycle, claim: &NodeClaim) -> Result<Outcome, Re
     if written.stored().is_none() {
         return Ok(Outcome::Done);
     }
-    lifecycle.launches.forget(claim_facts::uid(claim));
+    lifecycle.launches.forget(uid_of(claim)?);
     let labels = claim.metadata.labels.as_ref();
-    let (pool, zone) = (claim_facts::pool(claim), claim_facts::label(labels, labels::ZONE));
+    let (pool, zone) = (claim_facts::pool_label(claim), claim_facts::label(labels, labels::ZONE));
     let capacity_type = claim_facts::label(labels, labels::CAPACITY_TYPE);
     if let Some(deleted) = &claim.metadata.deletion_timestamp {
         let took = context.now().duration_since(deleted.0).as_secs_f64();

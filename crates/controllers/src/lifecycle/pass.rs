@@ -16,6 +16,7 @@ use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels, tain
 use kerf_cloud::LaunchFailure;
 use kerf_lifecycle::liveness::{Liveness, measure};
 use kerf_lifecycle::registration_health::Registration;
+use kerf_runtime::client::{name_of, uid_of};
 use kerf_runtime::logging::json as logged;
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
@@ -117,12 +118,14 @@ impl<'a> Pass<'a> {
     pub(super) fn stored(&mut self, stored: &NodeClaim) {
         let context = &self.lifecycle.context;
         let name = claim_facts::name(stored);
-        let id = claim_facts::provider_id(stored).unwrap_or_default();
+        let id = claim_facts::provider_id(stored);
         let node = stored.status.as_ref().and_then(|status| status.node_name.as_deref());
         for milestone in self.milestones.drain(..) {
             match milestone {
                 Milestone::Launched => {
-                    self.lifecycle.launches.forget(claim_facts::uid(stored));
+                    if let Some(uid) = claim_facts::uid(stored) {
+                        self.lifecycle.launches.forget(uid);
+                    }
                     let label = |key| claim_facts::label(stored.metadata.labels.as_ref(), key);
                     let allocatable = stored.status.as_ref().map(|status| logged(&status.allocatable));
                     tracing::info!(
@@ -139,7 +142,7 @@ impl<'a> Pass<'a> {
                     context
                         .metrics
                         .counter(&NODES_CREATED)
-                        .inc(&[claim_facts::pool(stored), &zone]);
+                        .inc(&[claim_facts::pool_label(stored), &zone]);
                     tracing::info!(
                         NodeClaim = name,
                         "provider-id" = id,
@@ -167,7 +170,7 @@ impl<'a> Pass<'a> {
             self.renew(LAUNCHED);
             return Ok(());
         }
-        let uid = claim_facts::uid(&self.claim).to_owned();
+        let (name, uid) = (name_of(&self.claim)?.to_owned(), uid_of(&self.claim)?.to_owned());
         if let Some(pause) = self.lifecycle.launches.pause(&uid) {
             self.look_again_in(pause);
             return Ok(());
@@ -177,15 +180,15 @@ impl<'a> Pass<'a> {
             None => self.lifecycle.context.provider.create(&self.claim).await,
         };
         let now = self.lifecycle.context.now();
-        let (pool, name) = (claim_facts::pool(&self.claim), claim_facts::name(&self.claim));
         let any_capacity = match &answer {
             Ok(_) => Some(true),
             Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => Some(false),
             Err(_) => None,
         };
-        if let Some(any_capacity) = any_capacity {
+        // The launches of a pool are limited while they find no capacity; a standalone claim has no pool.
+        if let (Some(any_capacity), Some(pool)) = (any_capacity, claim_facts::pool(&self.claim)) {
             let cluster = &self.lifecycle.context.cluster;
-            cluster.note_launch_result(pool, name, any_capacity, now);
+            cluster.note_launch_result(pool, &name, any_capacity, now);
         }
         match answer {
             Ok(instance) => {
@@ -201,10 +204,10 @@ impl<'a> Pass<'a> {
                     return Err(error.into());
                 };
                 if matches!(error, kerf_cloud::CloudError::InsufficientCapacity(_)) {
-                    let message = launch::capacity_message(claim_facts::name(&self.claim), &error);
+                    let message = launch::capacity_message(&name, &error);
                     self.warn("InsufficientCapacityError", message);
                 }
-                tracing::error!(NodeClaim = claim_facts::name(&self.claim), error = %error, "failed launching nodeclaim");
+                tracing::error!(NodeClaim = name, error = %error, "failed launching nodeclaim");
                 disrupt(&self.lifecycle.context, &self.claim, reason).await?;
                 self.ended = true;
                 Ok(())
@@ -336,8 +339,15 @@ impl<'a> Pass<'a> {
             }
             return Ok(());
         }
-        let name = node.and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();
-        let stored = label_node(&self.lifecycle.context, name, labels::INITIALIZED, labels::TRUE).await?;
+        // Without a Node the gate is closed.
+        let Some(node) = node else { return Ok(()) };
+        let stored = label_node(
+            &self.lifecycle.context,
+            name_of(&**node)?,
+            labels::INITIALIZED,
+            labels::TRUE,
+        )
+        .await?;
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
@@ -349,19 +359,20 @@ impl<'a> Pass<'a> {
     /// Publishes an event on the pool about startup taints of its nodes that it does not declare.
     fn report_forgotten(&self, node: Option<&LeanNode>) {
         let context = &self.lifecycle.context;
-        let (Some(node), Some(pool)) = (node, context.cluster.pool(claim_facts::pool(&self.claim))) else {
+        let pool = claim_facts::pool(&self.claim).and_then(|pool| context.cluster.pool(pool));
+        let (Some(node), Some(object)) = (node, pool.as_deref().and_then(ObjectRef::of)) else {
             return;
         };
         for taint in forgotten(&self.claim, node, &self.lifecycle.startup_taints) {
             let taint = shown(taint);
             context.recorder.publish(Event {
-                object: ObjectRef::of(&*pool),
+                dedupe: vec![object.uid.clone(), taint.clone()],
+                object: object.clone(),
                 kind: EventType::Warning,
                 reason: "UndeclaredStartupTaint".into(),
                 message: format!(
                     "Nodes start with the taint {taint}, which goes by itself but is not declared; add it to spec.template.spec.startupTaints"
                 ),
-                dedupe: vec![pool.metadata.uid.clone().unwrap_or_default(), taint],
                 dedupe_timeout: Some(FORGOTTEN_AGAIN),
             });
         }
@@ -435,12 +446,15 @@ impl<'a> Pass<'a> {
     }
 
     fn warn(&self, reason: &'static str, message: String) {
+        let Some(object) = ObjectRef::of(&self.claim) else {
+            return;
+        };
         self.lifecycle.context.recorder.publish(Event {
-            object: ObjectRef::of(&self.claim),
+            dedupe: vec![object.uid.clone()],
+            object,
             kind: EventType::Warning,
             reason: reason.into(),
             message,
-            dedupe: vec![claim_facts::uid(&self.claim).to_owned()],
             dedupe_timeout: None,
         });
     }

@@ -14,17 +14,19 @@ use crate::claim_facts;
 ///
 /// The pool's own controller writes the condition (LIF-239): a pool that cannot be written delays no claim, and no outcome is lost.
 pub(super) fn record(lifecycle: &Lifecycle, claim: &NodeClaim, registration: Registration) {
-    let name = claim_facts::pool(claim);
+    let Some(name) = claim_facts::pool(claim) else { return };
     let Some(pool) = lifecycle.context.cluster.pool(name) else {
         return;
     };
-    let uid = pool.metadata.uid.as_deref().unwrap_or_default();
+    let (Some(uid), Some(claim_uid)) = (pool.metadata.uid.as_deref(), claim_facts::uid(claim)) else {
+        return;
+    };
     let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
     if owners
         .iter()
         .any(|owner| owner.kind == NodePool::kind(&()) && owner.uid == uid)
     {
-        lifecycle.health.record(uid, claim_facts::uid(claim), registration);
+        lifecycle.health.record(uid, claim_uid, registration);
         lifecycle.pools.look_at(name);
     }
 }

@@ -53,13 +53,17 @@ pub(crate) fn complete(node: &mut Node) {
     labels.insert(labels::REGISTERED.to_owned(), labels::TRUE.to_owned());
 }
 
-/// Makes the claim an owner of the Node, so that the Node is deleted with it (LIF-031).
+/// Makes the claim an owner of the Node, so that the Node is deleted with it (LIF-031). A claim without name or unique id is not stored, so it
+/// cannot own anything.
 fn own(claim: &NodeClaim, node: &mut Node) {
+    let (Some(name), Some(uid)) = (claim.metadata.name.clone(), claim.metadata.uid.clone()) else {
+        return;
+    };
     let owner = OwnerReference {
         api_version: NodeClaim::api_version(&()).into_owned(),
         kind: NodeClaim::kind(&()).into_owned(),
-        name: claim.metadata.name.clone().unwrap_or_default(),
-        uid: claim.metadata.uid.clone().unwrap_or_default(),
+        name,
+        uid,
         block_owner_deletion: Some(true),
         controller: None,
     };

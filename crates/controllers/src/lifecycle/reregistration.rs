@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{INITIALIZED, REGISTERED};
 use kerf_api::{Conditioned, NodeClaim, StartupTaints, labels};
 use kerf_runtime::ReconcileError;
-use kerf_runtime::client::{Written, found};
+use kerf_runtime::client::{Written, found, name_of};
 use kerf_state::lean::LeanNode;
 use kube::Api;
 
@@ -27,7 +27,7 @@ pub(super) async fn register_again(
     if !claim.condition_is_true(REGISTERED) || node.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
-    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let name = name_of(node)?;
     if !claim_facts::is_registered(&node.metadata) {
         let api: Api<Node> = Api::all(context.client.clone());
         // The cached Node may be older than its registration.

@@ -18,7 +18,7 @@ use crate::context::Context;
 pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<PoolStatus> {
     let memory = memory.clone();
     let rule = move |context: &Context, pool: &mut NodePool, now: Timestamp| {
-        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        let Some(uid) = pool.metadata.uid.clone() else { return };
         if let Some(class) = context.cluster.node_class(&pool.spec.template.spec.node_class_ref) {
             memory.restore(pool);
             if reset_after_change(pool, class.generation, now) {

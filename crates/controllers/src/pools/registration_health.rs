@@ -42,8 +42,8 @@ impl RegistrationHealth {
 
     /// Fills an empty memory from the pool's condition, after a restart (LIF-064).
     pub fn restore(&self, pool: &NodePool) {
-        let uid = pool.metadata.uid.as_deref().unwrap_or_default();
-        let Some(condition) = pool.condition(NODE_REGISTRATION_HEALTHY) else {
+        let (Some(uid), Some(condition)) = (pool.metadata.uid.as_deref(), pool.condition(NODE_REGISTRATION_HEALTHY))
+        else {
             return;
         };
         let status = match (condition.is_true(), condition.is_false()) {

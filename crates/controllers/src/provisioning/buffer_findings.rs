@@ -4,10 +4,11 @@ use kerf_api::CapacityBuffer;
 use kerf_api::conditions::capacity_buffer as conditions;
 use kerf_decide::{BufferOutcome, buffer_finding};
 use kerf_model::plan::Plan;
+use kerf_runtime::ObjectKey;
 use kerf_runtime::client::describe;
-use kube::ResourceExt;
 
 use crate::buffer_status;
+use crate::cluster::buffer_key;
 use crate::context::Context;
 
 /// Records which nodes keep room, and writes the condition `Provisioning` of each buffer. A write that fails is logged; the next pass writes it
@@ -21,7 +22,10 @@ pub(crate) async fn after_pass(context: &Context, plan: &Plan) {
         if !before.is_active() {
             continue;
         }
-        let key = format!("{}/{}", before.namespace().unwrap_or_default(), before.name_any());
+        let Some(ObjectKey { namespace, name }) = buffer_key(&before) else {
+            continue;
+        };
+        let key = format!("{namespace}/{name}");
         let replicas = before.status.as_ref().and_then(|status| status.replicas);
         let Some(finding) = buffer_finding(before.is_ready(), replicas, outcomes.get(&*key)) else {
             continue;

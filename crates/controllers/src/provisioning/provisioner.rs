@@ -9,6 +9,7 @@ use futures::StreamExt;
 use kerf_api::NodePool;
 use kerf_decide::{Batch, Memory, NoPlan, Provision, provision};
 use kerf_model::plan::{Launch, Plan};
+use kerf_runtime::client::{describe, name_of};
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
 use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
@@ -209,7 +210,7 @@ impl Provisioner {
             return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
-        let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
+        let name: Arc<str> = name_of(&claim).map_err(|error| describe(&error))?.into();
         // The node of some may have been given up as a candidate meanwhile.
         context.cluster.release(&launch.pods);
         context.cluster.note_launched(launch, &name, context.now());

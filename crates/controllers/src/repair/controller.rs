@@ -82,7 +82,7 @@ impl Repair {
         };
         let nodes = self.context.cluster.nodes();
         let fleet = fleet(&self.context, &nodes, &self.provider_rules);
-        let pool = Some(claim_facts::pool(claim)).filter(|pool| !pool.is_empty());
+        let pool = claim_facts::pool(claim);
         let limits = || self.drain_limits(node, claim, pool, now);
         if let Err(block) = decide(finding, pool, &fleet, &limits, unread, now) {
             return Ok(Some(block));
@@ -97,8 +97,9 @@ impl Repair {
     /// What a drain heeds, as it is now.
     fn drain_limits(&self, node: &LeanNode, claim: &NodeClaim, pool: Option<&str>, now: Timestamp) -> DrainLimits {
         let cluster = &self.context.cluster;
-        let known = cluster.node(node.metadata.name.as_deref().unwrap_or_default());
-        let known_claim = cluster.claim(claim_facts::name(claim));
+        let name = node.metadata.name.as_deref();
+        let known = name.and_then(|name| cluster.node(name));
+        let known_claim = claim_facts::name(claim).and_then(|name| cluster.claim(name));
         let budget = || {
             cluster.expire(now);
             let is_readable = |pool: &str| {
@@ -141,7 +142,7 @@ impl Repair {
         let counter = self.context.metrics.counter(&NODECLAIMS_UNHEALTHY_DISRUPTED);
         counter.inc(&[
             &snake_case(condition),
-            claim_facts::pool(claim),
+            claim_facts::pool_label(claim),
             capacity_type,
             image.unwrap_or_default(),
         ]);
@@ -211,8 +212,9 @@ impl Reconciler for Repair {
         let follow = async {
             loop {
                 self.policies.changed().await;
-                for node in self.context.cluster.nodes() {
-                    self.work.add(node.metadata.name.clone().unwrap_or_default());
+                let nodes = self.context.cluster.nodes();
+                for name in nodes.iter().filter_map(|node| node.metadata.name.clone()) {
+                    self.work.add(name);
                 }
             }
         };

@@ -49,7 +49,7 @@ pub(super) fn started(context: &Context, node: &LeanNode, claim: &NodeClaim, rul
         "Condition {} is {} for longer than {:?} ({whose}): the node is {happens}",
         condition.condition_type, condition.status, condition.toleration
     );
-    for object in [ObjectRef::of(node), ObjectRef::of(claim)] {
+    for object in ObjectRef::of(node).into_iter().chain(ObjectRef::of(claim)) {
         context.recorder.publish(Event {
             dedupe: vec![object.uid.clone()],
             object,
@@ -77,7 +77,7 @@ pub(super) fn blocked(context: &Context, node: &LeanNode, claim: &NodeClaim, blo
 }
 
 fn explain(claim: &NodeClaim, reason: &Reason) -> String {
-    let (pool, name) = (claim_facts::pool(claim), claim_facts::name(claim));
+    let pool = claim_facts::pool_label(claim);
     match reason {
         Reason::Paused(Pause::Cap(most)) => format!("more than {most} of the selected nodes are unhealthy"),
         Reason::Paused(Pause::Window(Some(opens))) => format!("the next maintenance window opens at {opens}"),
@@ -94,9 +94,13 @@ fn explain(claim: &NodeClaim, reason: &Reason) -> String {
         Reason::NoPool { readable: false } => {
             format!("NodePool {pool:?} cannot be read, and nobody knows its disruption budgets; correct it")
         }
-        Reason::NoPool { readable: true } => format!(
-            "NodePool {pool:?} is missing, and without its disruption budgets no node of it may go; create it, or delete NodeClaim {name:?}"
-        ),
+        Reason::NoPool { readable: true } => {
+            let name = claim_facts::name(claim);
+            let claim = name.map_or_else(|| "its NodeClaim".to_owned(), |name| format!("NodeClaim {name:?}"));
+            format!(
+                "NodePool {pool:?} is missing, and without its disruption budgets no node of it may go; create it, or delete {claim}"
+            )
+        }
         Reason::Unread => {
             "a policy that cannot be read may take the place of the provider's rules; correct or delete it".to_owned()
         }
@@ -106,8 +110,8 @@ fn explain(claim: &NodeClaim, reason: &Reason) -> String {
 /// Publishes the same event about the Node three times, each under its own deduplication key (LIF-151, LIF-152).
 fn capped(context: &Context, node: &LeanNode, claim: &NodeClaim) {
     let name = claim_facts::pool(claim);
-    let pool = context.cluster.pool(name);
-    let message = match (name.is_empty(), &pool) {
+    let pool = name.and_then(|name| context.cluster.pool(name));
+    let message = match (name.is_none(), &pool) {
         (true, _) => "more then 20% nodes are unhealthy in the cluster",
         (false, Some(_)) => "more than 20% nodes are unhealthy in the nodepool",
         // LIF-244
@@ -121,9 +125,10 @@ fn capped(context: &Context, node: &LeanNode, claim: &NodeClaim) {
 }
 
 fn warn(context: &Context, node: &LeanNode, reason: &'static str, message: String, mut dedupe: Vec<String>) {
-    dedupe.extend(node.metadata.uid.clone());
+    let Some(object) = ObjectRef::of(node) else { return };
+    dedupe.push(object.uid.clone());
     context.recorder.publish(Event {
-        object: ObjectRef::of(node),
+        object,
         kind: EventType::Warning,
         reason: reason.into(),
         message,

@@ -217,6 +217,7 @@ impl Reported for EC2NodeClass {
         let (before, after) = (side(&diff.before), side(&diff.after));
         // A change of a class of another kind has neither.
         (before.is_some() || after.is_some()).then_some(Cow::Owned(Diff {
+            name: diff.name().to_owned(),
             before,
             after,
             listed: diff.listed,
@@ -389,7 +390,7 @@ impl<K: Reported> ConditionReport<K> {
         let now = self.context.now();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, object) in &*known {
-            self.series.replace(&series_key(key), self.samples(object, now));
+            self.series.replace(&series_key(key), self.samples(key, object, now));
         }
     }
 
@@ -460,8 +461,9 @@ impl<K: Reported> ConditionReport<K> {
     }
 
     fn publish(&self, object: &K, reason: String, message: String) {
+        let Some(object) = ObjectRef::of(object) else { return };
         self.context.recorder.publish(Event {
-            object: ObjectRef::of(object),
+            object,
             kind: EventType::Normal,
             reason: reason.into(),
             message,
@@ -470,11 +472,10 @@ impl<K: Reported> ConditionReport<K> {
         });
     }
 
-    fn samples(&self, object: &K, now: Timestamp) -> Vec<Sample> {
+    fn samples(&self, key: &ObjectKey, object: &K, now: Timestamp) -> Vec<Sample> {
         let meta = object.meta();
         let own = |more: &[&str]| -> Vec<String> {
-            let place = [meta.namespace.as_deref(), meta.name.as_deref()];
-            let place = place.map(|text| text.unwrap_or_default().to_owned());
+            let place = [key.namespace.clone(), key.name.clone()];
             place
                 .into_iter()
                 .chain(more.iter().map(|text| (*text).to_owned()))

@@ -81,11 +81,8 @@ impl Reconciler for StaticDeprovisioning {
                 vec![pool.name().to_owned()]
             }
             Change::Claim(claim) if claim.is_new() => {
-                let pool = claim.after.as_deref().map(claim_facts::pool);
-                pool.filter(|pool| !pool.is_empty())
-                    .map(str::to_owned)
-                    .into_iter()
-                    .collect()
+                let pool = claim.after.as_deref().and_then(claim_facts::pool);
+                pool.map(str::to_owned).into_iter().collect()
             }
             _ => Vec::new(),
         }
@@ -103,10 +100,10 @@ impl Reconciler for StaticDeprovisioning {
         let snapshot = cluster.snapshot(now);
         let claims = cluster.pool_claims(name);
         let known = claims.active.len();
-        // The API server is asked only if something may have to go.
-        let excess = match static_replicas::excess(replicas, known, known) {
+        // The API server is asked only if the cache has too many claims: most pools have as many as they should.
+        let excess = match static_replicas::excess(replicas, known) {
             0 => 0,
-            _ => static_replicas::excess(replicas, known, self.live(name).await?),
+            cached => static_replicas::excess_to_delete(cached, known, self.live(name).await?),
         };
         if excess == 0 {
             return Ok(Outcome::RequeueAfter(SETTLED));

@@ -65,10 +65,9 @@ impl StaticProvisioning {
         Ok(())
     }
 
-    /// Creates the reserved claims, all at once. Each reservation ends when its claim is created or has failed.
-    async fn grow(&self, pool: &Arc<NodePool>, mut reservation: Reservation) -> Result<(), ReconcileError> {
+    /// Creates the reserved claims of the pool of that name, all at once. Each reservation ends when its claim is created or has failed.
+    async fn grow(&self, name: &str, pool: &Arc<NodePool>, mut reservation: Reservation) -> Result<(), ReconcileError> {
         let snapshot = self.context.cluster.snapshot(self.context.now());
-        let name = pool.metadata.name.as_deref().unwrap_or_default();
         let Some(template) = snapshot.pools.iter().find(|pool| *pool.name == *name) else {
             return Ok(());
         };
@@ -112,9 +111,9 @@ impl StaticProvisioning {
 
     /// The pool of a claim, if it is one with a fixed number of nodes.
     fn static_pool(&self, claim: &Diff<NodeClaim>) -> Option<String> {
-        let pool = claim.last().map(|claim| claim_facts::pool(claim).to_owned())?;
-        let known = self.context.cluster.pool(&pool)?;
-        known.spec.is_static().then_some(pool)
+        let pool = claim_facts::pool(claim.last()?)?;
+        let known = self.context.cluster.pool(pool)?;
+        known.spec.is_static().then(|| pool.to_owned())
     }
 }
 
@@ -198,7 +197,7 @@ impl Reconciler for StaticProvisioning {
             "provision-count" = reservation.left(),
             "provisioning nodeclaims to satisfy replica count",
         );
-        self.grow(&pool, reservation).await?;
+        self.grow(name, &pool, reservation).await?;
         Ok(Outcome::RequeueAfter(SETTLED))
     }
 }

@@ -53,7 +53,7 @@ impl Attachments {
                 continue;
             };
             let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
-            for claim in claim_names(&pod) {
+            for claim in claim_names(name, &pod) {
                 let claim = found(claims.get(&claim).await)?;
                 volumes.extend(claim.and_then(|claim| claim.spec?.volume_name));
             }
@@ -71,9 +71,8 @@ pub(super) fn attachment(object: &VolumeAttachment) -> Option<Attachment<'_>> {
     })
 }
 
-/// The names of a pod's volume claims, those of generic ephemeral volumes included.
-fn claim_names(pod: &Pod) -> BTreeSet<String> {
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+/// The names of the volume claims of a pod of that name, those of generic ephemeral volumes included.
+fn claim_names(name: &str, pod: &Pod) -> BTreeSet<String> {
     let volumes = pod
         .spec
         .as_ref()
@@ -96,7 +95,7 @@ mod tests {
     #[test]
     fn named_and_ephemeral_volume_claims_count() {
         let pod: Pod = serde_json::from_value(serde_json::json!({
-            "metadata": {"name": "web"},
+            "metadata": {},
             "spec": {"containers": [], "volumes": [
                 {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "scratch", "ephemeral": {}},
@@ -105,7 +104,7 @@ mod tests {
         }))
         .expect("a pod");
         assert_eq!(
-            claim_names(&pod).into_iter().collect::<Vec<_>>(),
+            claim_names("web", &pod).into_iter().collect::<Vec<_>>(),
             ["data", "web-scratch"]
         );
     }

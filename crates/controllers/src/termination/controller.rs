@@ -59,25 +59,28 @@ impl Termination {
         served
             && node.metadata.deletion_timestamp.is_some()
             && claim_facts::is_guarded(&node.metadata)
-            && !self
-                .released()
-                .contains(node.metadata.uid.as_deref().unwrap_or_default())
+            && !self.is_released(node)
     }
 
-    /// Remembers that a Node's finalizer was removed, so that its cached state does not end it twice.
-    pub(super) fn note_released(&self, node: &LeanNode) {
-        self.released().insert(node.metadata.uid.clone().unwrap_or_default());
+    fn is_released(&self, node: &LeanNode) -> bool {
+        let uid = node.metadata.uid.as_deref();
+        uid.is_some_and(|uid| self.released().contains(uid))
+    }
+
+    /// Remembers that the finalizer of the Node with this uid was removed, so that its cached state does not end it twice.
+    pub(super) fn note_released(&self, uid: &str) {
+        self.released().insert(uid.to_owned());
     }
 
     /// Undoes [`note_released`](Self::note_released).
-    pub(super) fn forget_released(&self, node: &LeanNode) {
-        self.released().remove(node.metadata.uid.as_deref().unwrap_or_default());
+    pub(super) fn forget_released(&self, uid: &str) {
+        self.released().remove(uid);
     }
 
-    /// The time since this process began to drain a tainted Node (LIF-087), zero at the first call.
-    pub(super) fn tainted_for(&self, node: &LeanNode) -> Duration {
-        let uid = node.metadata.uid.clone().unwrap_or_default();
-        self.drains_began().entry(uid).or_insert_with(Instant::now).elapsed()
+    /// The time since this process began to drain the tainted Node with this uid (LIF-087), zero at the first call.
+    pub(super) fn tainted_for(&self, uid: &str) -> Duration {
+        let mut began = self.drains_began();
+        began.entry(uid.to_owned()).or_insert_with(Instant::now).elapsed()
     }
 
     fn drains_began(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
@@ -99,11 +102,10 @@ impl Reconciler for Termination {
     fn observe(&self, change: &Change) {
         if let Change::Node(node) = change
             && node.is_gone()
-            && let Some(node) = node.last()
+            && let Some(uid) = node.last().and_then(|node| node.metadata.uid.as_deref())
         {
-            self.forget_released(node);
-            self.drains_began()
-                .remove(node.metadata.uid.as_deref().unwrap_or_default());
+            self.forget_released(uid);
+            self.drains_began().remove(uid);
         }
     }
 
@@ -122,7 +124,7 @@ impl Reconciler for Termination {
         let Some(node) = self.context.cluster.node(name).filter(|node| self.is_ours(node)) else {
             return Ok(Outcome::Done);
         };
-        Pass::new(self, &node).run().await
+        Pass::new(self, &node)?.run().await
     }
 }
 

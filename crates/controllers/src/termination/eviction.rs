@@ -126,11 +126,12 @@ impl Evictions {
     }
 
     fn report_refused(&self, key: &EvictionKey, why: &str) {
-        let Some(node) = self.context.cluster.node(&key.node) else {
+        let node = self.context.cluster.node(&key.node);
+        let Some(object) = node.as_deref().and_then(ObjectRef::of) else {
             return;
         };
         self.context.recorder.publish(Event {
-            object: ObjectRef::of(&*node),
+            object,
             kind: EventType::Warning,
             reason: "FailedDraining".into(),
             message: format!("Failed to drain node, {why} (Pod={}/{})", key.namespace, key.name),
@@ -166,7 +167,7 @@ async fn evict(client: &Client, key: &EvictionKey) -> Result<Status, kube::Error
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "deleteOptions": uid_precondition(Some(&key.uid)),
+        "deleteOptions": uid_precondition(&key.uid),
     });
     api.create_subresource("eviction", &key.name, &PostParams::default(), &eviction)
         .await

@@ -15,7 +15,7 @@ use kerf_cloud::CloudError;
 use kerf_lifecycle::drain::{drain, is_drainable};
 use kerf_lifecycle::volumes;
 use kerf_model::pod::Pod;
-use kerf_runtime::client::{ApiErrorKind, Part, Written, send_patch, uid_precondition};
+use kerf_runtime::client::{ApiErrorKind, Part, Written, name_of, send_patch, uid_of, uid_precondition};
 use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
@@ -61,21 +61,23 @@ pub(super) struct Pass<'a> {
     context: &'a Context,
     node: &'a LeanNode,
     name: &'a str,
+    uid: &'a str,
     now: Timestamp,
     /// The time that deadlines and do-not-disrupt of pods are compared with; see [`ClockJumpGuard`](crate::ClockJumpGuard).
     judged_at: Timestamp,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(termination: &'a Termination, node: &'a LeanNode) -> Self {
-        Self {
+    pub(super) fn new(termination: &'a Termination, node: &'a LeanNode) -> Result<Self, kube::Error> {
+        Ok(Self {
             termination,
             context: &termination.context,
             node,
-            name: node.metadata.name.as_deref().unwrap_or_default(),
+            name: name_of(node)?,
+            uid: uid_of(node)?,
             now: termination.context.now(),
             judged_at: termination.context.jump_guard.judged_at(),
-        }
+        })
     }
 
     pub(super) async fn run(&self) -> Result<Outcome, ReconcileError> {
@@ -91,13 +93,13 @@ impl<'a> Pass<'a> {
             return Ok(Outcome::Done);
         }
         let deadline = claim.as_deref().map(deadline).transpose();
-        if let (Err(illegible), Some(claim)) = (&deadline, &claim) {
+        if let (Err(illegible), Some(object)) = (&deadline, claim.as_deref().and_then(ObjectRef::of)) {
             self.context.recorder.publish(Event {
-                object: ObjectRef::of(&**claim),
+                dedupe: vec![object.uid.clone()],
+                object,
                 kind: EventType::Warning,
                 reason: "InvalidTerminationTimestamp".into(),
                 message: format!("Node cannot be drained: {illegible}"),
-                dedupe: vec![claim_facts::uid(claim).to_owned()],
                 dedupe_timeout: None,
             });
         }
@@ -108,7 +110,7 @@ impl<'a> Pass<'a> {
         }
         let deadline = deadline.filter(|_| self.context.jump_guard.hold().is_none());
         // Read again: the deletion above may have added a deadline and conditions.
-        let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
+        let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim)?)) else {
             return self.run_alone().await;
         };
         let mut after = NodeClaim::clone(&before);
@@ -138,7 +140,7 @@ impl<'a> Pass<'a> {
         let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
         let is_unseen = |meta: &ObjectMeta| {
             let going = meta.deletion_timestamp.is_some();
-            !going && !is_known(meta.uid.as_deref().unwrap_or_default())
+            !going && !meta.uid.as_deref().is_some_and(is_known)
         };
         Ok(listed.items.iter().any(|pod| match &pod.0 {
             Ok(pod) => !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") && is_unseen(&pod.metadata),
@@ -164,7 +166,7 @@ impl<'a> Pass<'a> {
     /// Drains the Node, waits for its volumes, and sets the claim's conditions for both.
     async fn drain_with(&self, claim: &mut NodeClaim, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         if !claim.condition_is_true(DRAINED) {
-            let tainted_for = self.termination.tainted_for(self.node);
+            let tainted_for = self.termination.tainted_for(self.uid);
             if let Step::Wait(delay) = self.empty(deadline).await? {
                 ConditionSet::new(claim, self.now).set_unknown(DRAINED, DRAINING, DRAINING);
                 return Ok(Step::Wait(delay));
@@ -290,7 +292,7 @@ impl<'a> Pass<'a> {
     async fn delete(&self, pod: &Pod, grace_seconds: i64, deadline: Option<Timestamp>) -> Result<(), kube::Error> {
         let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
         tracing::debug!(Pod = %pod.key(), Node = self.name, "deleting pod");
-        let mut params = uid_precondition(Some(&pod.uid));
+        let mut params = uid_precondition(&pod.uid);
         params.grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
         match api
             .delete(&pod.name, &params)
@@ -377,14 +379,14 @@ impl<'a> Pass<'a> {
         let patch = json!({"metadata": {
             "$deleteFromPrimitiveList/finalizers": [finalizers::TERMINATION],
             // The patch is refused if another Node has the name now.
-            "uid": self.node.metadata.uid,
+            "uid": self.uid,
         }});
         let api: Api<Node> = Api::all(self.context.client.clone());
         // The watch event that removes the Node may arrive before the answer.
-        self.termination.note_released(self.node);
+        self.termination.note_released(self.uid);
         let patched = send_patch(&api, self.name, Part::Object, &Patch::Strategic(patch)).await;
         if !matches!(patched, Ok(Written::Stored(_))) {
-            self.termination.forget_released(self.node);
+            self.termination.forget_released(self.uid);
             // A conflict may be another Node's or pass by itself: the retry finds out.
             return Ok(patched.map(|_| Outcome::Done)?);
         }
@@ -415,8 +417,9 @@ impl<'a> Pass<'a> {
     }
 
     fn publish(&self, kind: EventType, reason: &'static str, message: String) {
+        let Some(object) = ObjectRef::of(self.node) else { return };
         self.context.recorder.publish(Event {
-            object: ObjectRef::of(self.node),
+            object,
             kind,
             reason: reason.into(),
             message,

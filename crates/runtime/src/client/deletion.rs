@@ -7,12 +7,13 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
 use super::ApiErrorKind;
+use super::identity::{name_in, uid_in};
 
 /// Parameters that delete only the object with this uid, and no other of the same name.
-pub fn uid_precondition(uid: Option<&str>) -> DeleteParams {
+pub fn uid_precondition(uid: &str) -> DeleteParams {
     DeleteParams {
         preconditions: Some(Preconditions {
-            uid: uid.map(str::to_owned),
+            uid: Some(uid.to_owned()),
             resource_version: None,
         }),
         ..DeleteParams::default()
@@ -26,13 +27,14 @@ pub struct Deleted<K> {
     pub left: Option<K>,
 }
 
-/// Deletes an object that was read, and no other of the same name (LIF-082). Returns `None` if it is gone, which is no error (OPS-105).
+/// Deletes an object that was read, and no other of the same name (LIF-082). Returns `None` if it is gone, which is no error (OPS-105). Without a
+/// name or unique id nothing is sent: that would delete whatever has the name.
 pub async fn delete_exactly<K>(api: &Api<K>, meta: &ObjectMeta) -> Result<Option<Deleted<K>>, kube::Error>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let name = meta.name.as_deref().unwrap_or_default();
-    match api.delete(name, &uid_precondition(meta.uid.as_deref())).await {
+    let (name, uid) = (name_in::<K>(meta)?, uid_in::<K>(meta)?);
+    match api.delete(name, &uid_precondition(uid)).await {
         Ok(answer) => Ok(Some(Deleted { left: answer.left() })),
         Err(error) => match ApiErrorKind::of(&error) {
             ApiErrorKind::NotFound => Ok(None),

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::found;
+use super::{found, name_of};
 
 /// Whether a patch is refused when the object has changed meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,8 @@ pub trait Patchable: Resource<DynamicType = ()> + Serialize + DeserializeOwned +
 
 impl<K> Patchable for K where K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + PartialEq + Debug {}
 
-/// Writes what `after` changes in `before`, except the status. The error is that of the API server, a conflict included.
+/// Writes what `after` changes in `before`, except the status. The error is that of the API server, a conflict included, or says that `before` has no
+/// name.
 pub async fn patch_object<K: Patchable>(
     api: &Api<K>,
     before: &K,
@@ -72,7 +73,7 @@ pub async fn patch_object<K: Patchable>(
     patch_part(api, Part::Object, before, after, lock).await
 }
 
-/// Writes what `after` changes in the status of `before`. The error is that of the API server, a conflict included.
+/// Writes what `after` changes in the status of `before`. Errors are those of [`patch_object`].
 pub async fn patch_status<K: Patchable>(
     api: &Api<K>,
     before: &K,
@@ -117,8 +118,7 @@ async fn patch_part<K: Patchable>(
     let Some(patch) = difference_in(part, to_map(before)?, to_map(after)?, version) else {
         return Ok(Written::Unchanged);
     };
-    let name = meta.name.as_deref().unwrap_or_default();
-    send_patch(api, name, part, &Patch::Merge(patch)).await
+    send_patch(api, name_of(before)?, part, &Patch::Merge(patch)).await
 }
 
 fn to_map<K: Serialize>(object: &K) -> Result<Map<String, Value>, kube::Error> {

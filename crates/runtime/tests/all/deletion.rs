@@ -2,7 +2,7 @@
 
 use crate::fake::{Asked, Server, failure, json_response};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kerf_runtime::client::{ApiErrorKind, delete_exactly};
+use kerf_runtime::client::{ApiErrorKind, delete_exactly, describe};
 use kube::Api;
 use kube::api::ObjectMeta;
 use serde_json::{Value, json};
@@ -47,6 +47,28 @@ async fn a_deletion_reaches_no_namesake() {
     assert_eq!(outcome, Ok(None), "the object that was read is gone");
     let methods: Vec<&str> = asked.iter().map(|asked| asked.method.as_str()).collect();
     assert_eq!(methods, ["DELETE", "GET"]);
+}
+
+#[tokio::test]
+async fn an_object_without_name_or_unique_id_is_not_deleted() {
+    let server = Server::new(|_| json_response(200, &config_map("read")));
+    let api: Api<ConfigMap> = Api::default_namespaced(server.client());
+    let text = |text: &str| Some(text.to_owned());
+    for (name, uid, error) in [
+        (None, text("read"), "ConfigMap without metadata.name"),
+        (text("a"), None, "ConfigMap without metadata.uid"),
+    ] {
+        let read = ObjectMeta {
+            name,
+            uid,
+            ..ObjectMeta::default()
+        };
+        let refused = delete_exactly(&api, &read)
+            .await
+            .expect_err("nothing to identify it by");
+        assert!(describe(&refused).contains(error), "{}", describe(&refused));
+    }
+    assert!(server.asked().is_empty());
 }
 
 #[tokio::test]

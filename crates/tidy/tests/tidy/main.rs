@@ -9,6 +9,7 @@ mod coverage;
 mod cycles;
 mod files;
 mod glossary;
+mod identities;
 mod ignored_tests;
 mod independence;
 mod layers;

@@ -1,4 +1,9 @@
 //! Why a pool makes no node for a pod: the first cause, in the words of section 22 of `docs/behaviour/scheduling.md`, and what is missing.
+//! [`refuse`] is the function to read.
+//!
+//! Words of the solver: a class is all pods that no scheduling rule can tell apart, and a level of it is the class with some of its preferences
+//! dropped. A template is the machine that a NodePool would launch before any pod narrows it. Its rows are its instance types, grouped by what
+//! they offer to pods.
 
 use crate::compile::classes::{ClassId, CompiledLevel};
 use crate::compile::limits::RowsWithinLimits;
@@ -47,7 +52,18 @@ pub(super) fn pool_refusal(pool: &Arc<str>, cause: Cause, nearest_miss: Option<S
     }
 }
 
-/// Why one pool makes no new node for a class, in the order of section 22.1 of `docs/behaviour/scheduling.md`.
+/// Why one pool makes no new node for a class: the cause of the first "no", and how much was missing if that is known. The questions, in the
+/// order of section 22.1 of `docs/behaviour/scheduling.md`:
+///
+/// 1. Do the pool's limits leave room for a node? [`Cause::NodeLimit`], [`Cause::Limits`]
+/// 2. Does the pod tolerate the pool's taints? [`Cause::Taint`]
+/// 3. Are the choices of its volumes few enough to evaluate? [`Cause::VolumeChoices`]
+/// 4. Do its requirements agree with the pool's, and then those of its volumes? [`Cause::UndefinedLabel`], [`Cause::Incompatible`]
+/// 5. Does each topology constraint leave a domain? [`Cause::Topology`]
+/// 6. Is a reservation free, where the pod needs one? [`Cause::ReservationUnavailable`], [`Cause::ReservationLost`]
+/// 7. Does each topology constraint leave a domain of the new node? [`Cause::Topology`]
+/// 8. Has some instance type the requirements, the room and an offering? [`Cause::InstanceTypes`], [`Cause::MinValues`],
+///    [`Cause::MinValuesAfterTruncation`]
 pub(super) fn refuse(
     assignment: &mut Assignment<'_, '_>,
     class_id: ClassId,

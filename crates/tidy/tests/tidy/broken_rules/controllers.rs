@@ -87,8 +87,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-082",
         effect: "a deletion ignores the UID",
         file: "crates/runtime/src/client/deletion.rs",
-        code: "uid: uid.map(str::to_owned),",
-        broken: "uid: uid.map(str::to_owned).filter(|_| false),",
+        code: "uid: Some(uid.to_owned()),",
+        broken: "uid: Some(uid.to_owned()).filter(|_| false),",
         tests: "-p kerf-runtime --test all deletion",
     },
     BrokenRule {
@@ -103,8 +103,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-108",
         effect: "an eviction leaves no time",
         file: "crates/controllers/src/termination/eviction.rs",
-        code: "\"deleteOptions\": uid_precondition(Some(&key.uid)),",
-        broken: "\"deleteOptions\": uid_precondition(Some(&key.uid)).grace_period(0),",
+        code: "\"deleteOptions\": uid_precondition(&key.uid),",
+        broken: "\"deleteOptions\": uid_precondition(&key.uid).grace_period(0),",
         tests: "-p kerf-controllers --lib termination",
     },
     BrokenRule {
@@ -255,8 +255,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-175",
         effect: "a static pool deletes a claim though the API server has no more than it asks for",
         file: "crates/controllers/src/static_capacity/deprovisioning.rs",
-        code: "_ => static_replicas::excess(replicas, known, self.live(name).await?),",
-        broken: "_ => static_replicas::excess(replicas, known, known.max(self.live(name).await?)),",
+        code: "static_replicas::excess_to_delete(cached, known, self.live(name).await?)",
+        broken: "static_replicas::excess_to_delete(cached, known, known.max(self.live(name).await?))",
         tests: "-p kerf-controllers --lib static_capacity",
     },
     BrokenRule {

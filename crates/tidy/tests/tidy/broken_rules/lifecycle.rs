@@ -47,8 +47,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "LIF-175",
         effect: "a static pool deletes a claim for one that the cache still shows",
         file: "crates/lifecycle/src/static_replicas.rs",
-        code: "active.min(stored).saturating_sub(replicas)",
-        broken: "active.saturating_sub(replicas)",
+        code: "let only_cached = active.saturating_sub(stored);",
+        broken: "let only_cached = active.saturating_sub(stored.max(active));",
         tests: "-p kerf-lifecycle",
     },
     BrokenRule {
