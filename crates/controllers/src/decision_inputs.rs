@@ -24,10 +24,15 @@ impl DecisionInputs {
     /// The cluster as it is now.
     pub(crate) fn take(context: &Context) -> Self {
         let now = context.now();
+        // Before the snapshot: an object that becomes readable in between counts as both.
+        let unread = context.cluster.unread();
         let (snapshot, in_flight) = context.cluster.decision_state(now);
         Self {
             in_flight,
-            settings: decision_settings(&context.options, &context.tuning),
+            settings: Settings {
+                unread: UnreadNodes::new(unread, &snapshot, now),
+                ..decision_settings(&context.options, &context.tuning)
+            },
             snapshot,
             now,
         }

@@ -379,7 +379,7 @@ mod tests {
             let world = World::new(vec![orphan]);
             if unreadable {
                 let mut unreadable = Unreadables::default();
-                unreadable.note::<NodeClaim>(String::new(), "web-1".into(), "web-1".into(), "no spec".into());
+                unreadable.note::<NodeClaim>(crate::cluster::found("web-1"));
                 world.cluster().set_unreadable("NodeClaim", unreadable.all());
             }
             for _ in 0..3 {

@@ -103,35 +103,31 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             WatchEvent::InitDone => {
                 let Filling { begun, objects } = self.filling.take().unwrap_or_default();
                 self.unreadable.complete();
-                self.report_unreadable();
                 let changes = K::reset(&self.cluster, &objects, &self.unreadable.keys());
+                self.report_unreadable();
                 self.cluster.notify(changes);
                 self.gate.mark(&K::kind(&()));
                 self.relist.complete(begun);
             }
             WatchEvent::Apply(object) => {
-                self.forget_unreadable(&object);
-                self.cluster.notify(K::apply(&self.cluster, object));
+                let was_unreadable = self.unreadable.forget(&object);
+                let changes = K::apply(&self.cluster, object);
+                // Only now, so that at any time the cluster shows the object or that it cannot be read.
+                if was_unreadable {
+                    self.report_unreadable();
+                }
+                self.cluster.notify(changes);
             }
             WatchEvent::Delete(object) => {
-                self.forget_unreadable(&object);
+                if self.unreadable.forget(&object) {
+                    self.report_unreadable();
+                }
                 self.cluster.notify(K::delete(&self.cluster, &object));
             }
-            WatchEvent::Malformed {
-                namespace,
-                name,
-                uid,
-                error,
-            } => {
-                self.unreadable.note::<K>(namespace, name, uid, error);
+            WatchEvent::Malformed(found) => {
+                self.unreadable.note::<K>(found);
                 self.report_unreadable();
             }
-        }
-    }
-
-    fn forget_unreadable(&mut self, object: &K) {
-        if self.unreadable.forget(object) {
-            self.report_unreadable();
         }
     }
 

@@ -323,7 +323,7 @@ mod tests {
         let context = Context::answering(&json!({"items": [{"metadata": metadata}]}), |_| ());
         let mut check = check(&context, Kind::NodeClaim);
         let mut unreadable = crate::cluster::Unreadables::default();
-        unreadable.note::<NodeClaim>(String::new(), "web-1".into(), "web-1".into(), "no spec".into());
+        unreadable.note::<NodeClaim>(crate::cluster::found("web-1"));
         context.cluster.set_unreadable("NodeClaim", unreadable.all());
         check.round().await.expect("the list is read");
         assert!(check.unresolved.is_empty(), "{:?}", check.unresolved);

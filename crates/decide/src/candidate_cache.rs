@@ -1,6 +1,6 @@
 //! The nodes of a snapshot, sorted into candidates and blocked nodes. The result is kept while the snapshot is the same.
 
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, UnreadNodes};
 use jiff::Timestamp;
 use kerf_disruption::{Blocker, Candidate, Candidates, Class, UnconsolidatableNode, candidates, underutilized};
 use kerf_model::pod::{DoNotDisrupt, Pod};
@@ -19,6 +19,7 @@ pub struct SortedNodes {
     class: Class,
     command_machines: Arc<BTreeSet<Arc<str>>>,
     awaited: BTreeSet<Arc<str>>,
+    unread: UnreadNodes,
     since: Timestamp,
     underutilized: OnceLock<(Vec<Candidate>, Vec<UnconsolidatableNode>)>,
 }
@@ -28,11 +29,14 @@ impl SortedNodes {
     pub(crate) fn new(inputs: &Inputs<'_>, class: Class) -> Self {
         let (snapshot, unread) = (inputs.snapshot, &inputs.settings.unread);
         let mut candidates = candidates(snapshot, inputs.now, class, &|node| inputs.in_flight.holds(node));
-        candidates
-            .free
-            .retain(|candidate| !unread.protected.contains(&candidate.node.name));
         let awaited = inputs.awaited_claims();
-        block_awaited(&mut candidates, &awaited);
+        block(&mut candidates, |candidate| {
+            awaited.contains(candidate.claim()).then_some(Blocker::Nominated)
+        });
+        block(&mut candidates, |candidate| {
+            let unread = unread.protector(&candidate.node.name);
+            unread.map(|unread| Blocker::Unreadable(Arc::clone(unread)))
+        });
         let free = candidates.free.iter().map(|candidate| candidate.index);
         let by_pods = candidates.blocked.iter().filter(|(_, blocker)| blocker.is_pod());
         let nodes = free
@@ -48,6 +52,7 @@ impl SortedNodes {
             class,
             command_machines: Arc::clone(&inputs.in_flight.command_machines),
             awaited,
+            unread: unread.clone(),
             since: inputs.now,
             underutilized: OnceLock::new(),
         }
@@ -60,6 +65,7 @@ impl SortedNodes {
             && Arc::ptr_eq(&self.snapshot, inputs.snapshot)
             && self.command_machines == inputs.in_flight.command_machines
             && self.awaited == inputs.awaited_claims()
+            && self.unread == inputs.settings.unread
     }
 
     /// The candidates that consolidation may choose, and the others with the reason why each stays.
@@ -69,19 +75,20 @@ impl SortedNodes {
     }
 }
 
-/// Blocks the candidates onto which pods without a node are planned (DIS-028).
-fn block_awaited(candidates: &mut Candidates, awaited: &BTreeSet<Arc<str>>) {
-    if awaited.is_empty() {
-        return;
-    }
-    let is_awaited = |candidate: &mut Candidate| awaited.contains(candidate.claim());
-    let blocked = candidates.free.extract_if(.., is_awaited);
-    let blocked = blocked.map(|candidate| (candidate.index, Blocker::Nominated));
-    candidates.blocked.extend(blocked);
-    candidates.blocked.sort_by_key(|(index, _)| *index);
+/// Blocks the candidates for which `blocker` gives something.
+fn block(candidates: &mut Candidates, blocker: impl Fn(&Candidate) -> Option<Blocker>) {
+    let blocked = &mut candidates.blocked;
+    candidates.free.retain(|candidate| match blocker(candidate) {
+        Some(blocker) => {
+            blocked.push((candidate.index, blocker));
+            false
+        }
+        None => true,
+    });
+    blocked.sort_by_key(|(index, _)| *index);
 }
 
-/// The last sorted nodes, one entry per class. The settings are those of the process and do not change.
+/// The last sorted nodes, one entry per class. The options of the process do not change.
 #[derive(Debug, Default)]
 pub(crate) struct CandidateCache(Vec<Arc<SortedNodes>>);
 

@@ -5,7 +5,7 @@ use crate::candidate_cache::SortedNodes;
 use crate::consolidate::{refusals, with_consolidation};
 use crate::disrupt::disrupt;
 use crate::drift_obstacles::DriftObstacles;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, UnreadNodes};
 use crate::memory::Memory;
 use crate::method::Method;
 use crate::verify::Refusals;
@@ -28,8 +28,8 @@ pub struct Forecast {
 }
 
 /// Runs rounds of [`disrupt`] as if each command succeeded, until one consolidates or nothing is left to do. Obstacles are computed for all
-/// nodes, or for the node of index `only`. `unread` is what cannot be read and may protect a node.
-pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node) -> Vec<Obstacle>) -> Forecast {
+/// nodes, or for the node of index `only`.
+pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
     let mut after = AfterCommands::new(inputs);
     let (mut commands, mut refused_plans, mut memory) = (Vec::new(), Vec::new(), Memory::default());
     let mut consolidates = false;
@@ -60,7 +60,7 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node)
     let mut obstacles = obstacles(&now, inputs.snapshot.nodes.len(), &going, only, &memory, &refusals);
     for (index, of_node) in &mut obstacles {
         if let Some(node) = inputs.snapshot.nodes.get(*index) {
-            complete(of_node, node, unread);
+            complete(of_node, node, &inputs.settings.unread);
         }
     }
     refused_plans.extend(refusals.into_texts());
@@ -72,12 +72,12 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node)
 }
 
 /// Adds to the obstacles of a node the objects that cannot be read and may protect it. A node without any obstacle waits for other commands.
-fn complete(obstacles: &mut Vec<Obstacle>, node: &Node, unread: &dyn Fn(&Node) -> Vec<Obstacle>) {
+fn complete(obstacles: &mut Vec<Obstacle>, node: &Node, unread: &UnreadNodes) {
     if !obstacles.iter().any(|obstacle| obstacle.kind == ObstacleKind::Final) {
         // They block every voluntary disruption, so they come before the obstacles to consolidation alone.
         let at = obstacles.iter().position(|obstacle| obstacle.reason.is_some());
         let at = at.unwrap_or(obstacles.len());
-        obstacles.splice(at..at, unread(node));
+        obstacles.splice(at..at, unread.obstacles(&node.name));
     }
     if obstacles.is_empty() {
         obstacles.push(later(node));

@@ -1,12 +1,12 @@
 //! The inputs of a decision.
 
 use jiff::Timestamp;
-use kerf_disruption::{SavingsPerPod, closed};
+use kerf_disruption::{Obstacle, SavingsPerPod, Unread, closed};
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
 use kerf_units::policy::{CommandsPerPass, Destinations, Replacements};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Everything a decision depends on.
@@ -41,17 +41,50 @@ pub struct Settings {
     pub destinations: Destinations,
     /// Whether every plan is compared with that of a solver without memory. The comparison takes as long as planning.
     pub compare: bool,
-    /// Nodes about which something could not be read. Empty in a running controller.
+    /// Nodes about which something could not be read.
     pub unread: UnreadNodes,
 }
 
 /// Nodes about which the input is incomplete, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UnreadNodes {
-    /// An object that could not be read may protect them: they stay.
-    pub protected: BTreeSet<Arc<str>>,
+    /// Objects that could not be read may protect them: they stay. With those objects, at least one for each node.
+    protected: BTreeMap<Arc<str>, Vec<Arc<Unread>>>,
     /// A pod that could not be read takes room on them: no pod is moved there.
-    pub full: BTreeSet<Arc<str>>,
+    full: BTreeSet<Arc<str>>,
+}
+
+impl UnreadNodes {
+    /// The nodes of a snapshot that these objects may protect at `now`.
+    pub fn new(unread: Vec<Unread>, snapshot: &Snapshot, now: Timestamp) -> Self {
+        let mut all = Self::default();
+        if unread.is_empty() {
+            return all;
+        }
+        let unread: Vec<Arc<Unread>> = unread.into_iter().map(Arc::new).collect();
+        for node in &snapshot.nodes {
+            let may_protect = unread.iter().filter(|one| one.may_protect(node, now));
+            let may_protect: Vec<Arc<Unread>> = may_protect.cloned().collect();
+            if !may_protect.is_empty() {
+                all.protected.insert(Arc::clone(&node.name), may_protect);
+            }
+            if unread.iter().any(|one| one.is_on(node)) {
+                all.full.insert(Arc::clone(&node.name));
+            }
+        }
+        all
+    }
+
+    /// The first object that may protect the node of this name.
+    pub(crate) fn protector(&self, node: &str) -> Option<&Arc<Unread>> {
+        self.protected.get(node)?.first()
+    }
+
+    /// Everything that may protect the node of this name and could not be read.
+    pub(crate) fn obstacles(&self, node: &str) -> impl Iterator<Item = Obstacle> {
+        let unread = self.protected.get(node).into_iter().flatten();
+        unread.map(|unread| unread.obstacle())
+    }
 }
 
 impl Inputs<'_> {

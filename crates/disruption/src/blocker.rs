@@ -1,6 +1,7 @@
 //! Why a node is not disrupted; prints the text its events carry (DIS-022 to DIS-040, DIS-116 to DIS-119).
 
 use crate::text::capitalized;
+use crate::unread::Unread;
 use std::sync::Arc;
 
 /// A reason why a node may not be disrupted.
@@ -48,6 +49,9 @@ pub enum Blocker {
     /// Several PodDisruptionBudgets cover a pod; the budgets as `namespace/name`, separated by a space (DIS-037, DIS-064).
     #[error("eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{0}])")]
     MultiplePdbs(String),
+    /// An object that cannot be read may protect it (deviation at DIS-034).
+    #[error("{0}")]
+    Unreadable(Arc<Unread>),
 }
 
 impl Blocker {
@@ -63,10 +67,12 @@ impl Blocker {
 
     /// The event's message.
     pub fn message(&self) -> String {
-        if let Self::NoPool(pool) = self {
-            return format!("NodePool not found (NodePool={pool})");
+        match self {
+            Self::NoPool(pool) => format!("NodePool not found (NodePool={pool})"),
+            // Unlike other blockers it does not show in the objects of the node.
+            Self::Unreadable(unread) => format!("{unread}; {}", unread.remedy()),
+            other => capitalized(other.to_string()),
         }
-        capitalized(self.to_string())
     }
 
     /// A stable name for reports and scripts.
@@ -86,6 +92,7 @@ impl Blocker {
             Self::PodAnnotation(_) => "PodAnnotation",
             Self::Pdb(_) => "Pdb",
             Self::MultiplePdbs(_) => "MultiplePdbs",
+            Self::Unreadable(_) => "Unreadable",
         }
     }
 }

@@ -189,7 +189,8 @@ fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
         | Blocker::NoPool(_)
         | Blocker::OtherPool(_)
         | Blocker::Pdb(_)
-        | Blocker::MultiplePdbs(_) => None,
+        | Blocker::MultiplePdbs(_)
+        | Blocker::Unreadable(_) => None,
     }
 }
 

@@ -91,7 +91,8 @@ impl ObstacleKind {
             | Blocker::NodeAnnotation
             | Blocker::NoPoolLabel
             | Blocker::NoPool(_)
-            | Blocker::OtherPool(_) => Self::Plain,
+            | Blocker::OtherPool(_)
+            | Blocker::Unreadable(_) => Self::Plain,
         }
     }
 }
@@ -346,6 +347,7 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
                 .collect(),
             "let each pod be covered by one PodDisruptionBudget only".to_owned(),
         ),
+        Blocker::Unreadable(unread) => return unread.obstacle(),
     };
     Obstacle {
         kind: ObstacleKind::of(blocker),

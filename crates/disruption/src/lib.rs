@@ -48,6 +48,7 @@ mod single_node_results;
 mod static_drift;
 mod text;
 mod unconsolidatable;
+mod unread;
 mod validation;
 
 pub use allowance::{Allowance, InvalidBudget, PoolAllowance, budget_faults};
@@ -73,4 +74,5 @@ pub use single::{SingleNodeOutcome, interleaved};
 pub use single_node_results::{SingleNodeResult, SingleNodeResults};
 pub use static_drift::{static_drift, statically_drifted};
 pub use unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
+pub use unread::{ProtectedNodes, Unread};
 pub use validation::{Invalid, remaining_candidates, still_candidates, still_fits};

@@ -39,5 +39,5 @@ pub use options::Options;
 pub use provider_loops::{ProviderLoops, ProviderNews};
 pub use queue::{Key, ObjectKey, Priority, Queue};
 pub use random::{Rng, Seed};
-pub use readable::{Readable, Unreadable};
+pub use readable::{Readable, Unreadable, node_name};
 pub use shutdown::{CancellationToken, TaskError, TaskGroup};

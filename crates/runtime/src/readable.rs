@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// An object, or the identity of one that cannot be decoded.
@@ -15,18 +16,42 @@ use serde_json::value::RawValue;
 #[derive(Clone, Debug)]
 pub struct Readable<K>(pub Result<K, Unreadable>);
 
-/// An object that cannot be read.
-#[derive(Clone, Debug, thiserror::Error)]
+/// An object that cannot be read. Each of its fields is read on its own, so that one of a wrong type hides no other.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unreadable {
-    /// Which object it is and at which version; the other fields are empty.
+    /// Which object it is and at which version. The other fields are empty, and those of these that cannot be read.
     pub metadata: ObjectMeta,
+    /// `spec.nodeName`, of pods the node it is bound to; empty if there is none, `None` if that cannot be read.
+    pub node_name: Option<String>,
+    /// `status.phase`; `None` if there is none or it cannot be read.
+    pub phase: Option<String>,
     /// The field and what is wrong with it.
     pub error: String,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
+impl Unreadable {
+    /// The readable fields of an object.
+    fn of(object: &Value, error: String) -> Self {
+        let phase = object.pointer("/status/phase").and_then(Value::as_str);
+        Self {
+            metadata: identity_in(object),
+            node_name: node_name(object).map(str::to_owned),
+            phase: phase.map(str::to_owned),
+            error,
+        }
+    }
+}
+
+/// `spec.nodeName` of an object, empty if there is none; `None` if that cannot be read.
+pub fn node_name(object: &Value) -> Option<&str> {
+    match object.get("spec")?.as_object()?.get("nodeName") {
+        None | Some(Value::Null) => Some(""),
+        Some(name) => name.as_str(),
+    }
+}
+
+#[derive(Deserialize)]
 struct Partial {
     metadata: Identity,
 }
@@ -40,30 +65,49 @@ struct Identity {
     resource_version: Option<String>,
 }
 
-/// Name, namespace, unique id and version of an object. All are absent where its metadata cannot be read.
-pub(crate) fn identity(text: &str) -> ObjectMeta {
-    let Identity {
-        name,
-        namespace,
-        uid,
-        resource_version,
-    } = serde_json::from_str::<Partial>(text).unwrap_or_default().metadata;
-    ObjectMeta {
-        name,
-        namespace,
-        uid,
-        resource_version,
-        ..ObjectMeta::default()
+impl From<Identity> for ObjectMeta {
+    fn from(of: Identity) -> Self {
+        // An empty text says no more than none.
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Self {
+            name: text(of.name),
+            namespace: text(of.namespace),
+            uid: text(of.uid),
+            resource_version: text(of.resource_version),
+            ..Self::default()
+        }
     }
+}
+
+/// Name, namespace, unique id and version of an object. Those that cannot be read are absent.
+pub(crate) fn identity(text: &str) -> ObjectMeta {
+    // Nearly all objects are read so, which takes no tree.
+    match serde_json::from_str::<Partial>(text) {
+        Ok(object) => object.metadata.into(),
+        Err(_) => identity_in(&tree(text)),
+    }
+}
+
+fn identity_in(object: &Value) -> ObjectMeta {
+    let field = |name: &str| object.get("metadata")?.get(name)?.as_str().map(str::to_owned);
+    let identity = Identity {
+        name: field("name"),
+        namespace: field("namespace"),
+        uid: field("uid"),
+        resource_version: field("resourceVersion"),
+    };
+    identity.into()
+}
+
+/// The JSON value of a text, null if it is none.
+fn tree(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 impl<K: DeserializeOwned + Resource> Readable<K> {
     /// Reads the JSON text of an object. An object without a name or unique id is unreadable: an API server gives every object both.
     pub(crate) fn of(text: &str) -> Self {
-        let unreadable = |error| Unreadable {
-            metadata: identity(text),
-            error,
-        };
+        let unreadable = |error| Unreadable::of(&tree(text), error);
         let object: K = match serde_json::from_str(text) {
             Ok(object) => object,
             Err(_) => return Self(Err(unreadable(problem::<K>(text)))),
@@ -95,7 +139,7 @@ impl<'de, K: DeserializeOwned + Resource> Deserialize<'de> for Readable<K> {
 /// The field that cannot be decoded and why. The object is read once more as a tree, because positions in a text its owner never saw mean
 /// nothing to them.
 fn problem<K: DeserializeOwned>(text: &str) -> String {
-    let tree: serde_json::Value = match serde_json::from_str(text) {
+    let tree: Value = match serde_json::from_str(text) {
         Ok(tree) => tree,
         Err(error) => return error.to_string(),
     };
@@ -181,6 +225,61 @@ mod tests {
             let found = read.0.err().map(|unreadable| unreadable.error);
             assert_eq!(found.as_deref(), error, "{metadata}");
         }
+    }
+
+    #[test]
+    fn a_field_of_a_wrong_type_hides_no_other() {
+        let read = |text: &str| {
+            let unreadable = Readable::<ConfigMap>::of(text).0.expect_err("it cannot be read");
+            let ObjectMeta {
+                name, namespace, uid, ..
+            } = unreadable.metadata;
+            let fields = [name, namespace, uid, unreadable.node_name, unreadable.phase];
+            fields.map(|field| field.unwrap_or_else(|| "-".to_owned()))
+        };
+        let whole = r#"{"metadata": {"name": "a", "namespace": "n", "uid": "u"}, "data": 7,
+            "spec": {"nodeName": "one"}, "status": {"phase": "Running"}}"#;
+        assert_eq!(read(whole), ["a", "n", "u", "one", "Running"]);
+        for (written, instead, expected) in [
+            (r#""name": "a""#, r#""name": 7"#, ["-", "n", "u", "one", "Running"]),
+            (
+                r#""namespace": "n""#,
+                r#""namespace": 7"#,
+                ["a", "-", "u", "one", "Running"],
+            ),
+            (
+                r#""namespace": "n""#,
+                r#""namespace": """#,
+                ["a", "-", "u", "one", "Running"],
+            ),
+            (r#""uid": "u""#, r#""uid": null"#, ["a", "n", "-", "one", "Running"]),
+            (
+                r#""nodeName": "one""#,
+                r#""nodeName": 7"#,
+                ["a", "n", "u", "-", "Running"],
+            ),
+            (
+                r#""nodeName": "one""#,
+                r#""nodeName": null"#,
+                ["a", "n", "u", "", "Running"],
+            ),
+            (r#""nodeName": "one""#, "", ["a", "n", "u", "", "Running"]),
+            (r#"{"nodeName": "one"}"#, "7", ["a", "n", "u", "-", "Running"]),
+            (r#""phase": "Running""#, r#""phase": 7"#, ["a", "n", "u", "one", "-"]),
+            (r#"{"phase": "Running"}"#, "7", ["a", "n", "u", "one", "-"]),
+            (
+                r#"{"name": "a", "namespace": "n", "uid": "u"}"#,
+                "7",
+                ["-", "-", "-", "one", "Running"],
+            ),
+        ] {
+            let text = whole.replace(written, instead);
+            assert_ne!(text, whole);
+            assert_eq!(read(&text), expected, "{text}");
+            let name = identity(&text).name;
+            assert_eq!(name.as_deref().unwrap_or("-"), expected[0], "{text}");
+        }
+        assert_eq!(read("[]"), ["-"; 5]);
     }
 
     #[test]

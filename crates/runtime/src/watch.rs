@@ -52,16 +52,7 @@ pub enum WatchEvent<K> {
     Delete(K),
     /// An object exists but cannot be decoded, in the set or as a change. It is not deleted: a receiver should keep the last
     /// state it knows.
-    Malformed {
-        /// Its namespace, "" when it has none.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its unique id.
-        uid: String,
-        /// What is wrong with it.
-        error: String,
-    },
+    Malformed(Unreadable),
 }
 
 /// Where watch events go.
@@ -204,12 +195,7 @@ fn readable<K: DeserializeOwned + Resource>(
 ) -> WatchEvent<K> {
     match Readable::of(object.text()).0 {
         Ok(object) => event(object),
-        Err(Unreadable { metadata, error }) => WatchEvent::Malformed {
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            uid: metadata.uid.unwrap_or_default(),
-            error,
-        },
+        Err(unreadable) => WatchEvent::Malformed(unreadable),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A cache of all objects of one kind, filled by a watch and by the responses to the actors' own writes.
 
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, ObjectKey, Rng};
+use kerf_runtime::{CancellationToken, ObjectKey, Rng, Unreadable};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,9 +176,8 @@ impl<K: Kind> Store<K> {
                     all.push(inner.take(&key));
                 }
             }
-            WatchEvent::Malformed {
-                namespace, name, error, ..
-            } => {
+            WatchEvent::Malformed(Unreadable { metadata, error, .. }) => {
+                let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
                 tracing::warn!(kind = %K::kind(&()), namespace, name, error, "watch event ignored: the object does not match its kind");
             }
         }

@@ -3,10 +3,11 @@
 use super::Input;
 use super::capacity_buffers::Buffers;
 use super::nominations::Nominations;
-use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
+use crate::manifests::{InputError, Object, Objects, because, expand_workloads, unread};
 use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use kerf_apiserver::Admission;
 use kerf_aws::options::AwsFeatureGates;
+use kerf_disruption::Unread;
 use kerf_state::ClusterObjects;
 use kerf_state::lean::LeanPod;
 use serde::de::DeserializeOwned;
@@ -91,7 +92,7 @@ impl Input {
                 let error = object.error(problem.field.as_deref().unwrap_or_default(), problem.message);
                 error.remedy("correct it; an API server would refuse the object too")
             });
-            let unread = Unread::of(&object.kind, &object.value);
+            let unread = unread(&object.kind, &object.value);
             self.leave_out(object, unread, errors.collect());
             false
         });
@@ -100,7 +101,7 @@ impl Input {
 
     fn decode(&mut self, objects: Vec<Object>) {
         for mut object in objects {
-            let unread = Unread::of(&object.kind, &object.value);
+            let unread = unread(&object.kind, &object.value);
             let value = object.value.take();
             if let Err(problem) = self.cluster.add(&object.kind, value) {
                 let field = match problem.path().iter().len() {
@@ -116,7 +117,7 @@ impl Input {
     fn leave_out(&mut self, object: &Object, unread: Option<Unread>, errors: Vec<InputError>) {
         let key = (object.kind.clone(), object.name.clone());
         self.cluster.left_out.insert(key);
-        let unread = unread.map(|unread| unread.because(&errors));
+        let unread = unread.map(|unread| because(unread, &errors));
         self.cluster.unread.extend(unread);
         self.errors.extend(errors);
     }
@@ -265,7 +266,8 @@ fn missing_references(objects: &[Object]) -> Vec<InputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::{ProtectedNodes, objects_of};
+    use crate::manifests::objects_of;
+    use kerf_disruption::ProtectedNodes;
     use serde_json::json;
 
     /// API servers of versions to come may hold what cannot be read here.

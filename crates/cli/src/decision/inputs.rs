@@ -2,13 +2,12 @@
 
 use super::mirror::mirror;
 use super::{Cluster, Settings};
-use crate::manifests::{InputError, Unread};
+use crate::manifests::InputError;
 use jiff::Timestamp;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
 use kerf_api::{NodeClaim, taints};
 use kerf_decide::{Inputs, UnreadNodes};
-use kerf_disruption::Obstacle;
 use kerf_model::in_flight::InFlight;
 use kerf_model::intern::Interner;
 use kerf_model::node::Node;
@@ -25,8 +24,6 @@ pub(crate) struct DecisionInputs {
     in_flight: InFlight,
     pub(crate) settings: kerf_decide::Settings,
     pub(crate) now: Timestamp,
-    /// Objects that could not be read and may protect nodes.
-    unread: Vec<Unread>,
 }
 
 impl DecisionInputs {
@@ -43,27 +40,17 @@ impl DecisionInputs {
         let mut mirror = mirror(cluster, settings, interner, errors);
         let held = hold(&mut mirror, &claims, now);
         let (snapshot, in_flight) = mirror.decision_state(now);
-        let names = |is_one: &dyn Fn(&Unread, &Node) -> bool| {
-            let nodes = snapshot.nodes.iter();
-            let found = nodes.filter(|node| unread.iter().any(|unread| is_one(unread, node)));
-            found.map(|node| Arc::clone(&node.name)).collect()
-        };
-        let unread_nodes = UnreadNodes {
-            protected: names(&|unread, node| unread.may_protect(node, now)),
-            full: names(&|unread, node| unread.is_on(node)),
-        };
         Self {
             in_flight: InFlight {
                 command_machines: Arc::new(held),
                 ..in_flight
             },
             settings: kerf_decide::Settings {
-                unread: unread_nodes,
+                unread: UnreadNodes::new(unread, &snapshot, now),
                 ..settings.decide.clone()
             },
             snapshot,
             now,
-            unread,
         }
     }
 
@@ -91,12 +78,6 @@ impl DecisionInputs {
             settings: &self.settings,
             now: self.now,
         }
-    }
-
-    /// What may protect a node and cannot be read.
-    pub(crate) fn unread_obstacles(&self, node: &Node) -> impl Iterator<Item = Obstacle> {
-        let unread = self.unread.iter().filter(|unread| unread.may_protect(node, self.now));
-        unread.map(Unread::obstacle)
     }
 }
 

@@ -10,7 +10,6 @@ mod mirror;
 mod nominations;
 mod pool_catalogues;
 mod settings;
-mod unread;
 
 pub(crate) use ec2_settings::ec2_settings;
 #[cfg(feature = "aws")]

@@ -17,4 +17,4 @@ pub(crate) use expand::expand_workloads;
 pub(crate) use object::{Object, Objects, objects_of, raw_documents, read_objects};
 pub(crate) use source::{Input as Source, read_inputs};
 pub(crate) use strict::refuse_unknown_fields;
-pub(crate) use unread::{ProtectedNodes, Unread};
+pub(crate) use unread::{because, unread};

@@ -5,7 +5,8 @@ use super::kinds::{self, Lookup, Use};
 use super::parallel;
 use super::source::Input;
 use super::split;
-use super::unread::Unread;
+use super::unread::{because, unread};
+use kerf_disruption::Unread;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -167,9 +168,9 @@ impl Objects {
 
     /// Leaves an object out and reports the error.
     fn leave_out(&mut self, kind: &str, written: &Value, error: InputError) {
-        let unread = Unread::of(kind, written);
+        let unread = unread(kind, written);
         self.unread
-            .extend(unread.map(|unread| unread.because(std::slice::from_ref(&error))));
+            .extend(unread.map(|unread| because(unread, std::slice::from_ref(&error))));
         self.errors.push(error);
     }
 

@@ -2,7 +2,7 @@
 
 use super::error::InputError;
 use super::object::{Object, Objects};
-use super::unread::Unread;
+use super::unread::{because, unread};
 use kerf_apiserver::{Admission, UnknownField};
 use kerf_units::nearest_name::nearest;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(crate) fn refuse_unknown_fields(found: &mut Objects, admission: &Admission) 
     let Objects {
         objects,
         errors,
-        unread,
+        unread: left_out,
         ..
     } = found;
     objects.retain(|object| {
@@ -27,7 +27,7 @@ pub(crate) fn refuse_unknown_fields(found: &mut Objects, admission: &Admission) 
             return true;
         }
         let problems: Vec<InputError> = unknown.iter().map(|field| refusal(object, field)).collect();
-        unread.extend(Unread::of(&object.kind, &object.value).map(|one| one.because(&problems)));
+        left_out.extend(unread(&object.kind, &object.value).map(|one| because(one, &problems)));
         errors.extend(problems);
         false
     });

@@ -471,7 +471,6 @@ fn every_code_is_documented() {
     codes.extend(codes_in(include_str!("../../../disruption/src/unconsolidatable.rs")));
     for source in [
         include_str!("../../../decide/src/forecast.rs"),
-        include_str!("../../src/decision/unread.rs"),
         include_str!("../../../decide/src/drift_obstacles.rs"),
     ] {
         let here = source.split(" code: \"").skip(1);

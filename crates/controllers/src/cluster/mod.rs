@@ -21,4 +21,6 @@ pub(crate) use fold::Watched;
 #[cfg(test)]
 pub(crate) use fold::relist;
 pub(crate) use launch_lock::claims_of;
+#[cfg(test)]
+pub(crate) use unreadable::found;
 pub(crate) use unreadable::{Unreadable, Unreadables};

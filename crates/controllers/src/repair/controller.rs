@@ -12,7 +12,7 @@ use kerf_lifecycle::repair::{
     Action, Block, DrainBudget, DrainLimits, Finding, Rule, UnhealthyCondition, decide, findings,
 };
 use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
-use kerf_runtime::{CancellationToken, ObjectRef, Outcome, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::Resource;
 use tokio::sync::Mutex;
@@ -23,6 +23,7 @@ use super::policies::{Followed, Policies};
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes::{disrupt, set_annotation};
+use crate::cluster::Unreadable;
 use crate::context::Context;
 use crate::deadline::{deadline, rfc3339};
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -103,8 +104,9 @@ impl Repair {
         let budget = || {
             cluster.expire(now);
             let is_readable = |pool: &str| {
-                let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == pool;
-                !cluster.unreadable().iter().any(|one| is_it(&one.object))
+                let may_be_it =
+                    |one: &Unreadable| one.kind() == NodePool::kind(&()) && one.name().is_none_or(|name| name == pool);
+                !cluster.unreadable().iter().any(may_be_it)
             };
             DrainBudget::of(pool, &node.spec.provider_id, &cluster.snapshot(now), is_readable, now)
         };

@@ -51,8 +51,10 @@ struct Inner {
 impl Inner {
     /// The first policy that cannot be read and has no earlier state.
     fn unread(&self) -> Option<String> {
-        let mut names = self.unreadable.keys().into_iter().map(|(_, name)| name);
-        names.find(|name| !self.by_name.contains_key(name))
+        let all = self.unreadable.all();
+        let is_unknown = |one: &&Unreadable| one.name().is_none_or(|name| !self.by_name.contains_key(name));
+        let unread = all.iter().find(is_unknown)?;
+        Some(unread.name().unwrap_or("(without a name)").to_owned())
     }
 }
 
@@ -196,14 +198,7 @@ impl Policies {
                     .by_name
                     .remove(object.metadata.name.as_deref().unwrap_or_default());
             }
-            WatchEvent::Malformed {
-                namespace,
-                name,
-                uid,
-                error,
-            } => {
-                inner.unreadable.note::<NodeRepairPolicy>(namespace, name, uid, error);
-            }
+            WatchEvent::Malformed(found) => inner.unreadable.note::<NodeRepairPolicy>(found),
         }
         inner.unreadable.all()
     }
@@ -219,6 +214,7 @@ fn known(object: NodeRepairPolicy) -> (String, StoredPolicy) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::found;
 
     #[test]
     fn a_policy_nobody_can_read_stays_as_it_was_over_lists() {
@@ -235,19 +231,14 @@ mod tests {
             }
             policies.names()
         };
-        let bad = || WatchEvent::Malformed {
-            namespace: String::new(),
-            name: "bad".to_owned(),
-            uid: String::new(),
-            error: "spec: what is this?".to_owned(),
-        };
+        let bad = || WatchEvent::Malformed(found("bad"));
         let told = || {
             let all = policies.lock().unreadable.all().into_iter();
-            all.map(|one| format!("{} {}: {}", one.object.kind, one.object.name, one.error))
-                .collect::<Vec<_>>()
+            let named = |one: Unreadable| format!("{} {}: {}", one.kind(), one.name().unwrap_or("-"), one.error());
+            all.map(named).collect::<Vec<_>>()
         };
         let unread = || policies.all().expect("they are listed").unread;
-        let complaint = ["NodeRepairPolicy bad: spec: what is this?"];
+        let complaint = ["NodeRepairPolicy bad: no spec"];
         assert_eq!(list(vec![bad()]), [""; 0]);
         assert_eq!(told(), complaint);
         assert_eq!(unread().as_deref(), Some("bad"));
@@ -259,6 +250,11 @@ mod tests {
         assert_eq!(unread(), None, "its last state is known");
         assert_eq!(list(Vec::new()), [""; 0], "it is gone");
         assert_eq!(told(), [""; 0]);
+        let mut nameless = found("bad");
+        nameless.metadata.name = None;
+        list(vec![WatchEvent::Malformed(nameless)]);
+        assert_eq!(unread().as_deref(), Some("(without a name)"), "it may be any");
+        list(Vec::new());
         // Between lists.
         for (event, expected) in [
             (bad(), &complaint[..]),

@@ -23,15 +23,15 @@ const UNSYNCED_ERROR_EVERY: Duration = Duration::from_secs(10);
 /// The time between two events about an unreadable object.
 const UNREADABLE_EVENT_EVERY: Duration = Duration::from_secs(600);
 
-/// The event on an unreadable object, since its owner does not read our log.
-fn invalid(unreadable: Unreadable) -> Event {
-    let Unreadable { object, error } = unreadable;
-    Event {
+/// The event on an unreadable object, since its owner does not read our log. `None` if its name cannot be read: the log has it all the same.
+fn invalid(unreadable: &Unreadable) -> Option<Event> {
+    let (object, error) = (unreadable.reference()?, unreadable.error());
+    Some(Event {
         dedupe: vec![
             object.kind.clone(),
             object.namespace.clone().unwrap_or_default(),
             object.name.clone(),
-            error.clone(),
+            error.to_owned(),
         ],
         object,
         kind: EventType::Warning,
@@ -40,7 +40,7 @@ fn invalid(unreadable: Unreadable) -> Event {
             "{error}. Correct it: until then Kerf goes by what it could last read of this object, if anything"
         ),
         dedupe_timeout: Some(UNREADABLE_EVENT_EVERY),
-    }
+    })
 }
 
 /// Reports on the state in memory.
@@ -74,8 +74,8 @@ impl ClusterState {
         let machines = snapshot.nodes.iter();
         let known = machines.filter(|node| node.provider_id.is_some() || node.node_name.is_some());
         self.nodes.set(&[], known.count() as f64);
-        for unreadable in self.context.cluster.unreadable() {
-            self.context.recorder.publish(invalid(unreadable));
+        for event in self.context.cluster.unreadable().iter().filter_map(invalid) {
+            self.context.recorder.publish(event);
         }
         lasted
     }

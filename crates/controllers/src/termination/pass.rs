@@ -138,14 +138,14 @@ impl<'a> Pass<'a> {
             return Ok(true);
         }
         let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
-        let is_unseen = |meta: &ObjectMeta| {
-            let going = meta.deletion_timestamp.is_some();
+        let is_unseen = |meta: &ObjectMeta, phase: &str| {
+            let going = meta.deletion_timestamp.is_some() || matches!(phase, "Succeeded" | "Failed");
             !going && !meta.uid.as_deref().is_some_and(is_known)
         };
         Ok(listed.items.iter().any(|pod| match &pod.0 {
-            Ok(pod) => !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") && is_unseen(&pod.metadata),
+            Ok(pod) => is_unseen(&pod.metadata, &pod.status.phase),
             // It may be running; an event on it says what is wrong.
-            Err(unreadable) => is_unseen(&unreadable.metadata),
+            Err(unreadable) => is_unseen(&unreadable.metadata, unreadable.phase.as_deref().unwrap_or_default()),
         }))
     }
 

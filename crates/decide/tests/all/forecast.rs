@@ -1,16 +1,16 @@
 //! What disruption would do from here on, as `kerf simulate --consolidate` prints it.
 
 use crate::case::{Case, commands, drifted, open_pool, texts};
-use kerf_decide::{Forecast, Memory, Method, forecast};
-use kerf_disruption::{Obstacle, ObstacleKind};
+use crate::unread::unread_pod;
+use kerf_decide::{Forecast, Memory, Method, UnreadNodes, forecast};
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
-use kerf_testkit::disruption::{Cluster, budget, sized};
+use kerf_testkit::disruption::{Cluster, budget, now, sized};
 use std::collections::BTreeMap;
 
 /// The forecast for all nodes where everything could be read.
 fn all(case: &Case) -> Forecast {
-    forecast(&case.view(), None, &|_| Vec::new())
+    forecast(&case.view(), None)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn commands_follow_each_other_up_to_the_first_consolidation() {
     let full = case.snapshot.position("a-full").unwrap();
     let (_, obstacles) = found.obstacles.iter().find(|(index, _)| *index == full).unwrap();
     assert!(!obstacles.is_empty());
-    let only = forecast(&case.view(), Some(full), &|_| Vec::new());
+    let only = forecast(&case.view(), Some(full));
     assert_eq!(only.obstacles.len(), 1);
     assert_eq!(only.obstacles[0].0, full);
 }
@@ -85,24 +85,16 @@ fn what_cannot_be_read_is_named_unless_the_node_cannot_go_at_all() {
     }
     cluster.of_kind("a-foreign", "small", |node| node.managed = false);
     cluster.of_kind("a-held", "small", |node| node.lifecycle.do_not_disrupt = true);
-    let case = Case::of(cluster);
-    let unread = |node: &kerf_model::node::Node| {
-        vec![Obstacle {
-            kind: ObstacleKind::Plain,
-            code: "Unreadable",
-            reason: None,
-            objects: Vec::new(),
-            message: node.name.to_string(),
-            remedy: String::new(),
-        }]
-    };
+    let mut case = Case::of(cluster);
+    let pods = case.snapshot.nodes.iter().map(|node| unread_pod(&node.name));
+    case.settings.unread = UnreadNodes::new(pods.collect(), &case.snapshot, now());
     let codes = |found: Forecast, node: &str| -> Vec<&str> {
         let at = case.snapshot.position(node).unwrap();
         let mut obstacles = found.obstacles.into_iter();
         let (_, of_node) = obstacles.find(|(index, _)| *index == at).unwrap();
         of_node.iter().map(|obstacle| obstacle.code).collect()
     };
-    let of = |node: &str| codes(forecast(&case.view(), None, &unread), node);
+    let of = |node: &str| codes(forecast(&case.view(), None), node);
     assert_eq!(of("a-held"), ["NodeAnnotation", "Unreadable"]);
     assert_eq!(of("a-foreign"), ["Unmanaged"], "nothing else matters");
 }

@@ -13,4 +13,5 @@ mod provisioning;
 mod rebalance;
 mod rounds;
 mod shadow;
+mod unread;
 mod validation;

@@ -10,7 +10,7 @@ use http::Response;
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, Seed};
+use kerf_runtime::{CancellationToken, Seed, Unreadable};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -80,7 +80,10 @@ async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Ve
                 WatchEvent::InitDone => "done".to_owned(),
                 WatchEvent::Apply(object) => format!("apply {}", object.name_any()),
                 WatchEvent::Delete(object) => format!("delete {}", object.name_any()),
-                WatchEvent::Malformed { namespace, name, .. } => format!("malformed {namespace}/{name}"),
+                WatchEvent::Malformed(Unreadable { metadata, .. }) => {
+                    let text = |field: Option<String>| field.unwrap_or_else(|| "-".to_owned());
+                    format!("malformed {}/{}", text(metadata.namespace), text(metadata.name))
+                }
             };
             seen.lock().expect("no panic holds it").push(text);
         })

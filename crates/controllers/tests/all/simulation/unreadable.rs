@@ -1,22 +1,81 @@
 //! Objects that admission accepts and Kerf cannot read: an event says what to correct, the last readable state counts, and everything else goes
 //! on.
 
+use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Event;
+use bytes::Bytes;
+use http::Response;
+use http_body_util::BodyExt;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{NodeClaim, NodePool, NodeRepairPolicy};
-use kube::Api;
-use kube::Resource;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::ClusterResourceScope;
+use kerf_apiserver::ResponseBody;
+use kerf_sandbox::Sandbox;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tower::ServiceBuilder;
 
+use crate::objects::create_in;
+use crate::simulation::emptiness::tainted;
 use crate::simulation::hand_edited::{goes_on, staying, with_nodes};
 use crate::simulation::harness::{Simulation, name};
 
 /// Longer than anyone counts.
 const ENDLESS: &str = "99999999999999h";
+
+/// A label of this value is a number in the answers that controllers with a [`garbled`] client get. A label cannot be one, so they cannot read the
+/// object.
+const ILLEGIBLE: &str = r#""legible":"no""#;
+
+/// A client for controllers, to whom the objects labelled `legible=no` cannot be read. No API server holds such objects of a built-in kind, unless
+/// it is of a later version.
+fn garbled(sandbox: &Sandbox) -> Client {
+    let garble = |data: Bytes| -> Bytes {
+        let text = String::from_utf8_lossy(&data);
+        // As long as before.
+        text.replace(ILLEGIBLE, r#""legible":7   "#).into()
+    };
+    let service = ServiceBuilder::new()
+        .map_response(move |answer: Response<ResponseBody>| {
+            answer.map(|body| body.map_frame(move |frame| frame.map_data(garble)))
+        })
+        .service(sandbox.api().clone());
+    Client::new(service, "default")
+}
+
+/// The same cluster with controllers that cannot read objects labelled `legible=no`, of which `object` is one.
+async fn beside<K>(simulation: Simulation, object: Value) -> Simulation
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
+{
+    let sandbox = simulation.crash().await;
+    let mut object = object;
+    object["metadata"] = json!({"name": "odd", "labels": {"legible": "no"}});
+    create_in::<K>(&sandbox.client(), "default", object).await;
+    let client = garbled(&sandbox);
+    Simulation::join_as(sandbox, client, |_| {})
+}
+
+/// The kinds of objects whose `DisruptionBlocked` begins so.
+async fn blocked(simulation: &Simulation, why: &str) -> Vec<String> {
+    let events = simulation.events("DisruptionBlocked").await.into_iter();
+    let told = events.filter(|event| event.message.as_deref().unwrap_or_default().starts_with(why));
+    let kinds: BTreeSet<String> = told.filter_map(|event| event.involved_object.kind).collect();
+    kinds.into_iter().collect()
+}
+
+/// A pod on a node, for [`beside`].
+fn pod_on(node: &str) -> Value {
+    let requests = json!({"cpu": "100m"});
+    json!({"spec": {"nodeName": node, "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}]}})
+}
 
 /// The API of a kind for objects its type here cannot hold.
 fn raw<K: Resource<DynamicType = (), Scope = ClusterResourceScope>>(simulation: &Simulation) -> Api<DynamicObject> {
@@ -50,6 +109,67 @@ async fn is_told(simulation: &Simulation, kind: &str, name: &str, field: &str) {
     simulation
         .until("it is told", 10, async |s| told(s).await.iter().any(says_so))
         .await;
+}
+
+// DIS-034 as docs/deviations.md has it
+#[tokio::test(start_paused = true)]
+async fn a_node_with_a_pod_nobody_can_read_is_not_taken_for_empty() {
+    let simulation = with_nodes(2, json!({"disruption": {"consolidateAfter": "0s"}})).await;
+    let nodes = simulation.nodes().await;
+    let simulation = beside::<Pod>(simulation, pod_on(&name(&nodes[0]))).await;
+    is_told(&simulation, "Pod", "odd", "metadata.labels.legible").await;
+    simulation.scale("web", 0).await;
+    simulation.until_node_gone(&nodes[1], 120).await;
+    // What kept the node before was reported under the same key, which is good for two minutes (DIS-289).
+    simulation.node_stays(&nodes[0], 180).await;
+    assert_eq!(tainted(&simulation).await, 0);
+    let why = "Pod default/odd, which may protect it, cannot be read: metadata.labels.legible: ";
+    assert_eq!(blocked(&simulation, why).await, ["Node", "NodeClaim"]);
+    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    pods.delete("odd", &DeleteParams::default().grace_period(0))
+        .await
+        .expect("deleted");
+    simulation.until_node_gone(&nodes[0], 60).await;
+    simulation.stop().await;
+}
+
+// DIS-037 as docs/deviations.md has it
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pods_a_budget_may_cover_that_nobody_can_read_stays() {
+    let simulation = with_nodes(1, json!({})).await;
+    let node = simulation.nodes().await.remove(0);
+    let budget = json!({"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let simulation = beside::<PodDisruptionBudget>(simulation, budget).await;
+    is_told(&simulation, "PodDisruptionBudget", "odd", "metadata.labels.legible").await;
+    simulation.change_template("2").await;
+    simulation.node_stays(&node, 300).await;
+    assert_eq!(simulation.claims().await.len(), 1, "nothing replaces it");
+    let why = "PodDisruptionBudget default/odd, which may protect it, cannot be read: metadata.labels.legible: ";
+    assert_eq!(blocked(&simulation, why).await, ["Node", "NodeClaim"]);
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    let legible = Patch::Merge(json!({"metadata": {"labels": {"legible": "yes"}}}));
+    let patched = budgets.patch("odd", &PatchParams::default(), &legible).await;
+    patched.expect("patched");
+    simulation.until_node_gone(&node, 300).await;
+    simulation.stop().await;
+}
+
+// LIF-086 as docs/deviations.md has it
+#[tokio::test(start_paused = true)]
+async fn a_pod_nobody_can_read_keeps_its_machine_until_it_has_ended() {
+    let simulation = with_nodes(1, json!({})).await;
+    let node = simulation.nodes().await.remove(0);
+    let simulation = beside::<Pod>(simulation, pod_on(&name(&node))).await;
+    is_told(&simulation, "Pod", "odd", "metadata.labels.legible").await;
+    simulation.scale("web", 0).await;
+    simulation.delete::<Node>(&name(&node)).await;
+    simulation.node_stays(&node, 120).await;
+    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    let patched = pods.patch_status("odd", &PatchParams::default(), &ended).await;
+    patched.expect("patched");
+    simulation.until_node_gone(&node, 60).await;
+    simulation.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

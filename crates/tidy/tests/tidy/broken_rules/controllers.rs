@@ -292,6 +292,14 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-controllers --lib garbage_collection",
     },
     BrokenRule {
+        rule: "DIS-034",
+        effect: "a node with a pod that cannot be read is taken for empty",
+        file: "crates/controllers/src/decision_inputs.rs",
+        code: "let unread = context.cluster.unread();",
+        broken: "let unread = Vec::new();",
+        tests: "-p kerf-controllers --test all simulation::unreadable",
+    },
+    BrokenRule {
         rule: "SCH-039",
         effect: "a pod that is known already keeps a batch open",
         file: "crates/controllers/src/provisioning/batch.rs",

@@ -4,6 +4,14 @@ use super::BrokenRule;
 
 pub(super) const RULES: &[BrokenRule] = &[
     BrokenRule {
+        rule: "DIS-034",
+        effect: "candidates are kept though an object can no longer be read",
+        file: "crates/decide/src/candidate_cache.rs",
+        code: "            && self.unread == inputs.settings.unread\n",
+        broken: "",
+        tests: "-p kerf-decide --test all unread",
+    },
+    BrokenRule {
         rule: "DIS-315",
         effect: "the epoch of consolidation is read after the snapshot",
         file: "crates/decide/src/consolidate.rs",
