@@ -41,7 +41,7 @@ impl RepairFacts {
         Self {
             nodes: cluster.world.nodes.clone(),
             claims,
-            policies: policies.map(|policy| Arc::new(read_repair_policy(policy))).collect(),
+            policies: policies.filter_map(read_repair_policy).map(Arc::new).collect(),
             unread_policy: cluster.left_out("NodeRepairPolicy").next().map(str::to_owned),
             unread_pools: cluster.left_out("NodePool").map(str::to_owned).collect(),
             has_ec2_classes: !cluster.ec2_classes.is_empty(),

@@ -177,7 +177,7 @@ impl Policies {
                 inner.filling.clear();
                 inner.unreadable.begin();
             }
-            WatchEvent::Init(object) => inner.filling.extend([known(object)]),
+            WatchEvent::Init(object) => inner.filling.extend(known(object)),
             WatchEvent::InitDone => {
                 inner.unreadable.complete();
                 let before = std::mem::replace(&mut inner.by_name, std::mem::take(&mut inner.filling));
@@ -190,13 +190,13 @@ impl Policies {
             }
             WatchEvent::Apply(object) => {
                 inner.unreadable.forget(&object);
-                inner.by_name.extend([known(object)]);
+                inner.by_name.extend(known(object));
             }
             WatchEvent::Delete(object) => {
                 inner.unreadable.forget(&object);
-                inner
-                    .by_name
-                    .remove(object.metadata.name.as_deref().unwrap_or_default());
+                if let Some(name) = &object.metadata.name {
+                    inner.by_name.remove(name);
+                }
             }
             WatchEvent::Malformed(found) => inner.unreadable.note::<NodeRepairPolicy>(found),
         }
@@ -204,11 +204,12 @@ impl Policies {
     }
 }
 
-fn known(object: NodeRepairPolicy) -> (String, StoredPolicy) {
-    let policy = Arc::new(policy::read(&object));
-    let name = object.metadata.name.clone().unwrap_or_default();
+/// A policy by its name; `None` without one.
+fn known(object: NodeRepairPolicy) -> Option<(String, StoredPolicy)> {
+    let policy = Arc::new(policy::read(&object)?);
+    let name = object.metadata.name.clone()?;
     let object = Arc::new(object);
-    (name, StoredPolicy { object, policy })
+    Some((name, StoredPolicy { object, policy }))
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use kerf_units::duration::GoDuration;
 /// The statuses a condition can have.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
-/// Reads a policy. What cannot be read is among its faults.
-pub fn read(written: &NodeRepairPolicy) -> Policy {
+/// Reads a policy; `None` without a name. What cannot be read is among its faults.
+pub fn read(written: &NodeRepairPolicy) -> Option<Policy> {
+    let name = written.metadata.name.as_deref()?;
     let (spec, mut faults) = (&written.spec, Vec::new());
     let mut note = |field: String, fault: String| faults.push(format!("{field}: {fault}"));
     let selector = spec.selector.as_ref().map_or(Ok(Vec::new()), conditions);
@@ -61,15 +62,15 @@ pub fn read(written: &NodeRepairPolicy) -> Policy {
             Err(fault) => note(format!("spec.maintenanceWindows[{at}]"), fault),
         }
     }
-    Policy {
-        name: written.metadata.name.as_deref().unwrap_or_default().into(),
+    Some(Policy {
+        name: name.into(),
         selector: LabelSelector::all(selector),
         conditions: unhealthy,
         action,
         max_unhealthy,
         windows,
         faults,
-    }
+    })
 }
 
 fn toleration(condition: &Written) -> Result<Duration, String> {
@@ -138,7 +139,7 @@ mod tests {
             full.extend(spec);
         }
         let policy = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": full})).expect("a policy");
-        read(&policy)
+        read(&policy).expect("it has a name")
     }
 
     #[test]
