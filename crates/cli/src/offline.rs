@@ -122,7 +122,7 @@ pub fn read(manifests: &str) -> Vec<String> {
     let input = from_sources(vec![source(manifests)], true, AwsFeatureGates::default());
     let interner = Arc::new(Interner::default());
     let conventions = kerf_state::Conventions::default();
-    let mirror = input.cluster.world.into_mirror(interner, conventions);
+    let mirror = input.cluster.objects.into_mirror(interner, conventions);
     drop(mirror);
     texts(&input.errors)
 }

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The objects of a cluster by kind.
 #[derive(Default)]
 pub(crate) struct Cluster {
-    pub(crate) world: ClusterObjects,
+    pub(crate) objects: ClusterObjects,
     pub(crate) overlays: Vec<NodeOverlay>,
     /// EC2NodeClasses, which decide the instance types of their pools.
     pub(crate) ec2_classes: Vec<EC2NodeClass>,
@@ -141,7 +141,7 @@ impl Cluster {
 
     /// A pod, as its object says.
     pub(crate) fn pod(&self, namespace: &str, name: &str) -> Option<&LeanPod> {
-        self.world.pods.iter().find(|pod| {
+        self.objects.pods.iter().find(|pod| {
             let meta = &pod.metadata;
             meta.name.as_deref() == Some(name) && meta.namespace.as_deref().unwrap_or("default") == namespace
         })
@@ -149,8 +149,8 @@ impl Cluster {
 
     /// The names of instance types that nodes and claims are of, sorted.
     pub(super) fn instance_types(&self) -> BTreeSet<&str> {
-        let nodes = self.world.nodes.iter().map(|node| &node.metadata);
-        let claims = self.world.claims.iter().map(|claim| &claim.metadata);
+        let nodes = self.objects.nodes.iter().map(|node| &node.metadata);
+        let claims = self.objects.claims.iter().map(|claim| &claim.metadata);
         let labels = nodes.chain(claims).filter_map(|meta| meta.labels.as_ref());
         labels
             .filter_map(|labels| labels.get("node.kubernetes.io/instance-type").map(String::as_str))
@@ -165,25 +165,25 @@ impl Cluster {
                 .and_then(|status| status.provider_id.as_deref())
                 .is_some_and(|id| !id.is_empty())
         };
-        let launching = self.world.claims.iter().filter(|claim| !launched(claim));
+        let launching = self.objects.claims.iter().filter(|claim| !launched(claim));
         launching.filter_map(|claim| claim.metadata.name.as_deref()).collect()
     }
 
     fn add(&mut self, kind: &str, value: Value) -> Result<(), Misfit> {
-        let world = &mut self.world;
+        let objects = &mut self.objects;
         match kind {
-            "Pod" => world.pods.push(decode(value)?),
-            "Node" => world.nodes.push(decode(value)?),
-            "Namespace" => world.namespaces.push(decode(value)?),
-            "PersistentVolumeClaim" => world.volume_claims.push(decode(value)?),
-            "PersistentVolume" => world.volumes.push(decode(value)?),
-            "DaemonSet" => world.daemon_sets.push(decode(value)?),
-            "StorageClass" => world.storage_classes.push(decode(value)?),
-            "CSINode" => world.csi_nodes.push(decode(value)?),
-            "PodDisruptionBudget" => world.pdbs.push(decode(value)?),
-            "PriorityClass" => world.priority_classes.push(decode(value)?),
-            "NodePool" => world.pools.push(decode::<NodePool>(value)?),
-            "NodeClaim" => world.claims.push(decode(value)?),
+            "Pod" => objects.pods.push(decode(value)?),
+            "Node" => objects.nodes.push(decode(value)?),
+            "Namespace" => objects.namespaces.push(decode(value)?),
+            "PersistentVolumeClaim" => objects.volume_claims.push(decode(value)?),
+            "PersistentVolume" => objects.volumes.push(decode(value)?),
+            "DaemonSet" => objects.daemon_sets.push(decode(value)?),
+            "StorageClass" => objects.storage_classes.push(decode(value)?),
+            "CSINode" => objects.csi_nodes.push(decode(value)?),
+            "PodDisruptionBudget" => objects.pdbs.push(decode(value)?),
+            "PriorityClass" => objects.priority_classes.push(decode(value)?),
+            "NodePool" => objects.pools.push(decode::<NodePool>(value)?),
+            "NodeClaim" => objects.claims.push(decode(value)?),
             "NodeRepairPolicy" => self.repair_policies.push(decode(value)?),
             "NodeOverlay" => self.overlays.push(decode(value)?),
             "EC2NodeClass" => self.ec2_classes.push(decode(value)?),
@@ -281,7 +281,7 @@ mod tests {
             pod("waiting", json!({"containers": containers, "priority": "high"})),
         ]});
         let input = read_admitted(objects_of(&"server".into(), vec![list]));
-        assert_eq!(input.cluster.world.pods.len(), 1);
+        assert_eq!(input.cluster.objects.pods.len(), 1);
         assert_eq!(input.errors.len(), 2);
         let unread = input.cluster.unread;
         let told: Vec<(Option<&str>, &ProtectedNodes)> = unread

@@ -35,7 +35,7 @@ impl DecisionInputs {
         errors: &mut Vec<InputError>,
     ) -> Self {
         let unread = std::mem::take(&mut cluster.unread);
-        let claims = cluster.world.claims.clone();
+        let claims = cluster.objects.claims.clone();
         let now = settings.now;
         let mut mirror = mirror(cluster, settings, interner, errors);
         let held = hold(&mut mirror, &claims, now);

@@ -19,7 +19,7 @@ pub(super) fn mirror(
     errors: &mut Vec<InputError>,
 ) -> Mirror {
     let Cluster {
-        mut world,
+        mut objects,
         mut overlays,
         ec2_classes,
         buffers,
@@ -34,12 +34,12 @@ pub(super) fn mirror(
     let catalogues = PoolCatalogues::new(settings, &ec2_classes, interner);
     let vocabulary = catalogues.vocabulary();
     let rules = &vocabulary.labels;
-    let pools: Vec<OverlayPool> = world
+    let pools: Vec<OverlayPool> = objects
         .pools
         .iter()
         .filter_map(|pool| OverlayPool::new(pool, catalogues.of(pool), rules, interner))
         .collect();
-    let by_pool: BTreeMap<String, Arc<Catalogue>> = world
+    let by_pool: BTreeMap<String, Arc<Catalogue>> = objects
         .pools
         .iter()
         .filter_map(|pool| Some((pool.metadata.name.clone()?, catalogues.of(pool))))
@@ -55,15 +55,15 @@ pub(super) fn mirror(
         let plain = by_pool.get(&*pool.name).unwrap_or(&settings.catalogue);
         let overlaid = evaluation.pools.get(&pool.name).map(|overlay| overlay.apply(plain));
         let catalogue = overlaid.unwrap_or_else(|| Arc::clone(plain));
-        world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
+        objects.catalogues.insert(pool.name.to_string(), Ok(catalogue));
     }
-    let (claims, catalogues) = (world.claims.clone(), world.catalogues.clone());
+    let (claims, catalogues) = (objects.claims.clone(), objects.catalogues.clone());
     let conventions = Conventions {
         refuse_resource_claims: settings.refuse_resource_claims,
         startup_taints: settings.startup_taints.clone(),
         ..conventions_of(&vocabulary)
     };
-    let mut mirror = world.into_mirror(Arc::clone(interner), conventions);
+    let mut mirror = objects.into_mirror(Arc::clone(interner), conventions);
     if settings.capacity_buffers {
         buffers.keep(&mut mirror, settings.now, errors);
     }

@@ -50,7 +50,7 @@ pub(super) struct NodeExplanation {
 
 /// The provider id of a Node or NodeClaim. Where several have the same, the machine goes by the name of one of them.
 pub(super) fn provider_id(cluster: &Cluster, name: &str) -> Option<String> {
-    let (nodes, claims) = (&cluster.world.nodes, &cluster.world.claims);
+    let (nodes, claims) = (&cluster.objects.nodes, &cluster.objects.claims);
     let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
     let claim = || claims.iter().find(|claim| claim.metadata.name.as_deref() == Some(name));
     let id = match node {

@@ -31,7 +31,7 @@ impl RepairFacts {
     /// Takes them from a cluster.
     pub(super) fn of(cluster: &Cluster) -> Self {
         let mut claims: BTreeMap<String, Vec<NodeClaim>> = BTreeMap::new();
-        for claim in &cluster.world.claims {
+        for claim in &cluster.objects.claims {
             let id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
             if let Some(id) = id.filter(|id| !id.is_empty()) {
                 claims.entry(id).or_default().push(claim.clone());
@@ -39,7 +39,7 @@ impl RepairFacts {
         }
         let policies = cluster.repair_policies.iter();
         Self {
-            nodes: cluster.world.nodes.clone(),
+            nodes: cluster.objects.nodes.clone(),
             claims,
             policies: policies.filter_map(read_repair_policy).map(Arc::new).collect(),
             unread_policy: cluster.left_out("NodeRepairPolicy").next().map(str::to_owned),

@@ -1,4 +1,4 @@
-//! Generated clusters go the whole way: manifests are read and admitted, the world is built, the solver plans, and the plan checker accepts
+//! Generated clusters go the whole way: manifests are read and admitted, the mirror is built, the solver plans, and the plan checker accepts
 //! the plan. `KERF_GENERATED` sets how many; `KERF_GENERATED_FROM` the first seed, which a failure names.
 
 use crate::generate;
