@@ -43,9 +43,7 @@ impl ClassHash {
                     errors.push(format!("NodeClaim {}: {error}", claim.name_any()));
                 }
             }
-            if !errors.is_empty() {
-                return Err(ReconcileError::message(errors.join("; ")));
-            }
+            ReconcileError::of_all(&errors)?;
         }
         let mut after = class.clone();
         after
