@@ -1,5 +1,6 @@
 //! Which fields of our custom resource definitions a cluster's definitions lack.
 
+use crate::listed::listed;
 use kerf_api::Provider;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -22,12 +23,7 @@ pub(crate) fn lacking(wanted: &Value, there: &Value) -> Option<String> {
     fields(wanted, "", &mut needed);
     fields(there, "", &mut known);
     let lacks: Vec<&str> = needed.difference(&known).map(String::as_str).collect();
-    let shown = lacks.get(..FIELDS_SHOWN.min(lacks.len()))?.join(", ");
-    match lacks.len() {
-        0 => None,
-        count if count > FIELDS_SHOWN => Some(format!("{shown} and {} more", count - FIELDS_SHOWN)),
-        _ => Some(shown),
-    }
+    (!lacks.is_empty()).then(|| listed(&lacks, FIELDS_SHOWN))
 }
 
 /// The versions of a definition.

@@ -25,6 +25,7 @@ mod exit;
 mod explain;
 mod install;
 mod kubeconfig_file;
+mod listed;
 mod manifests;
 mod messages;
 mod node_report;

@@ -52,6 +52,6 @@ pub use pool_overlays::PoolOverlays;
 pub use price_change::{PriceChange, PriceChangeError};
 pub use provider::{CloudProvider, DriftReason, Launched, Profile, RepairPolicy};
 pub use requirement::{requirement, requirements};
-pub use signals::{REDELIVERY, SignalQueue};
+pub use signals::{REDELIVERY, SignalQueue, redelivery};
 pub use unavailable::{Exhausted, UNAVAILABLE_FOR, UnavailableOfferings};
 pub use vocabulary::Vocabulary;

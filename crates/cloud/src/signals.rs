@@ -12,6 +12,14 @@ pub const REDELIVERY: Duration = Duration::from_secs(20);
 /// The most signals kept; the oldest are dropped beyond that. Far more than instances a test interrupts at once.
 const SIGNALS_MAX: usize = 10_000;
 
+/// Waits until a delivered signal is due again; for ever if there is none.
+pub async fn redelivery(due: Option<Instant>) {
+    match due {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Signals in the order they were raised, each delivered until it is acknowledged.
 #[derive(Debug, Default)]
 pub struct SignalQueue {
@@ -51,16 +59,10 @@ impl SignalQueue {
             if !ready.is_empty() {
                 return ready;
             }
-            let redelivery = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = self.raised.notified() => {}
-                () = redelivery => {}
+                () = redelivery(next) => {}
             }
         }
     }

@@ -115,8 +115,7 @@ impl Context {
 
     /// The loop of a controller with one worker.
     pub fn controller(&self, name: &str) -> Controller {
-        let rng = self.seed.derive(name).rng();
-        Controller::new(name).metrics(&self.metrics).rng(&rng)
+        Controller::new(name).metrics(&self.metrics).seed(self.seed)
     }
 
     /// How many workers a controller of the range `min..max` gets (LIF-222).

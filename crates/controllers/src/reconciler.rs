@@ -158,15 +158,9 @@ impl<R: Reconciler> LeaderTask for R {
             shutdown.cancelled().await;
             work.stopping.cancel();
         };
-        let this = Arc::clone(&self);
-        let reconcile = move |key: R::Key| {
-            let this = Arc::clone(&this);
-            async move { this.reconcile(&key).await }
-        };
-        let reconciliations = work
-            .controller
-            .clone()
-            .run(work.queue.clone(), reconcile, shutdown.clone());
+        let reconcile = |this: Arc<R>, key: R::Key| async move { this.reconcile(&key).await };
+        let (controller, queue) = (work.controller.clone(), work.queue.clone());
+        let reconciliations = controller.run(queue, Arc::clone(&self), reconcile, shutdown.clone());
         tokio::join!(stop, self.beside(shutdown.clone()), reconciliations);
     }
 }

@@ -22,7 +22,7 @@ use kerf_model::budget::{DisruptionPolicy, DisruptionReason};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::NodePool;
 use kerf_model::pod::{Owner, Phase, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
@@ -159,25 +159,14 @@ fn cluster(nodes: usize, load: &Load) -> Snapshot {
     let mut requirements = Requirements::from_labels(&labels, &interner);
     requirements.add(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND), &interner);
     snapshot.pools.push(Arc::new(NodePool {
-        name: "default".into(),
-        label,
-        uid: "uid".into(),
-        weight: 0,
-        eligibility: Eligibility::Eligible,
         requirements,
         labels,
-        template_labels: Arc::new(LabelSet::default()),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        limits: None,
-        usage: Resources::new(),
         catalogue: Ok(Arc::clone(&catalogue)),
-        registration_healthy: None,
-        packing: kerf_model::nodepool::PoolPacking::default(),
         disruption: DisruptionPolicy {
             consolidate_after: Some(GoDuration::ZERO),
             ..DisruptionPolicy::default()
         },
+        ..NodePool::empty("default".into(), label)
     }));
     let shapes: Vec<(Arc<PodShape>, Arc<LabelSet>)> = (0..APPS)
         .map(|app| {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Node;
-use kerf_cloud::{Interruption, InterruptionKind, REDELIVERY};
+use kerf_cloud::{Interruption, InterruptionKind, REDELIVERY, redelivery};
 use kerf_runtime::client::{ApiErrorKind, Part, send_patch};
 use kube::api::{ListParams, Patch, WatchParams};
 use kube::core::{PartialObjectMeta, WatchEvent};
@@ -51,16 +51,10 @@ impl InterruptionAnnotations {
                 return Ok(ready);
             }
             let version = listed.metadata.resource_version.unwrap_or_default();
-            let redelivery = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 changed = self.change(&version) => changed?,
-                () = redelivery => {}
+                () = redelivery(next) => {}
             }
         }
     }

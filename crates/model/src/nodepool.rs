@@ -7,7 +7,8 @@ use crate::requirement::Requirements;
 use crate::resources::Resources;
 use crate::selector::LabelSet;
 use crate::taint::Taint;
-use kerf_units::policy::{InvalidNodeOverheadCost, NodeOverheadCost, Packing, UnknownPolicy};
+use kerf_units::dollars::InvalidAmount;
+use kerf_units::policy::{NodeOverheadCost, Packing, UnknownPolicy};
 use std::fmt;
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ pub enum PackingFault {
     /// The way to pack.
     Packing(UnknownPolicy),
     /// What a node costs besides its price.
-    NodeOverhead(InvalidNodeOverheadCost),
+    NodeOverhead(InvalidAmount),
 }
 
 impl fmt::Display for PackingFault {
@@ -116,6 +117,28 @@ pub enum Eligibility {
 }
 
 impl NodePool {
+    /// An eligible pool of this name without requirements, limits, load or instance types; the name is its unique id too.
+    pub fn empty(name: Arc<str>, label: Sym) -> Self {
+        Self {
+            uid: Arc::clone(&name),
+            name,
+            label,
+            weight: 0,
+            eligibility: Eligibility::Eligible,
+            requirements: Requirements::default(),
+            labels: Vec::new(),
+            template_labels: Arc::default(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            limits: None,
+            usage: Resources::new(),
+            catalogue: Err(CatalogueFault::Empty),
+            registration_healthy: None,
+            packing: PoolPacking::default(),
+            disruption: DisruptionPolicy::default(),
+        }
+    }
+
     /// What the limits leave after current usage, for the resources the limits name; `None` without limits (SCH-145).
     pub fn remaining(&self) -> Option<Resources> {
         let mut left = self.limits.clone()?;
@@ -153,22 +176,9 @@ mod tests {
 
     fn limited(limits: Option<Resources>, usage: Resources) -> NodePool {
         NodePool {
-            name: "web".into(),
-            label: Interner::default().intern("web"),
-            uid: "web".into(),
-            weight: 0,
-            eligibility: Eligibility::Eligible,
-            requirements: Requirements::default(),
-            labels: Vec::new(),
-            template_labels: Arc::default(),
-            taints: Vec::new(),
-            startup_taints: Vec::new(),
             limits,
             usage,
-            catalogue: Err(CatalogueFault::Empty),
-            registration_healthy: None,
-            packing: PoolPacking::default(),
-            disruption: DisruptionPolicy::default(),
+            ..NodePool::empty("web".into(), Interner::default().intern("web"))
         }
     }
 

@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -56,6 +57,14 @@ impl ReconcileError {
         Self {
             error: text.into().into(),
             terminal: false,
+        }
+    }
+
+    /// Several errors as one; `Ok` without any.
+    pub fn of_all(texts: &[String]) -> Result<(), Self> {
+        match texts {
+            [] => Ok(()),
+            texts => Err(Self::message(texts.join("; "))),
         }
     }
 
@@ -153,22 +162,23 @@ impl Controller {
         self
     }
 
-    /// Sets the generator of reconcile IDs.
+    /// Draws reconcile IDs from a generator of this seed that no other controller has.
     #[must_use]
-    pub fn rng(mut self, rng: &Rng) -> Self {
-        self.rng = rng.clone();
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.rng = seed.derive(&self.name).rng();
         self
     }
 
-    /// Runs until `shutdown` is cancelled or the queue is closed. Dropping the future ends running work at its next
-    /// await, as a crash would.
-    pub async fn run<K, F, Fut>(self, queue: Queue<K>, reconcile: F, shutdown: CancellationToken)
+    /// Reconciles the keys of the queue with `of`, which all reconciliations share. Runs until `shutdown` is cancelled or the queue is closed.
+    /// Dropping the future ends running work at its next await, as a crash would.
+    pub async fn run<T, K, F, Fut>(self, queue: Queue<K>, of: Arc<T>, reconcile: F, shutdown: CancellationToken)
     where
+        T: Send + Sync,
         K: Key,
-        F: Fn(K) -> Fut + Send + Sync,
+        F: Fn(Arc<T>, K) -> Fut + Send + Sync,
         Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
     {
-        let reconcile = |key| -> Reconciliation { Box::pin(reconcile(key)) };
+        let reconcile = |key| -> Reconciliation { Box::pin(reconcile(Arc::clone(&of), key)) };
         self.run_boxed(queue, &reconcile, shutdown).await;
     }
 
@@ -378,8 +388,8 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::backoff::RateLimit;
@@ -398,33 +408,30 @@ mod tests {
         result: impl Fn(usize) -> Result<Outcome, ReconcileError> + Send + Sync + 'static,
     ) -> (Vec<u64>, Metrics) {
         let (queue, metrics, shutdown) = (queue(), Metrics::default(), CancellationToken::new());
-        let (times, began, result) = (Arc::new(Mutex::new(Vec::new())), Instant::now(), Arc::new(result));
+        let (of, began) = (Arc::new((Mutex::new(Vec::new()), result)), Instant::now());
         queue.add("a".to_owned());
-        let reconcile = {
-            let times = times.clone();
-            move |_key: String| {
-                let (times, result) = (times.clone(), result.clone());
-                async move {
-                    let call = times
-                        .lock()
-                        .map(|mut t| {
-                            t.push(began.elapsed().as_secs());
-                            t.len()
-                        })
-                        .unwrap_or(0);
-                    result(call)
-                }
-            }
-        };
-        let run = Controller::new("test")
-            .metrics(&metrics)
-            .run(queue, reconcile, shutdown.clone());
+        let run = Controller::new("test").metrics(&metrics).run(
+            queue,
+            Arc::clone(&of),
+            |of, _| async move {
+                let (times, result) = &*of;
+                let call = times
+                    .lock()
+                    .map(|mut t| {
+                        t.push(began.elapsed().as_secs());
+                        t.len()
+                    })
+                    .unwrap_or(0);
+                result(call)
+            },
+            shutdown.clone(),
+        );
         let stop = async {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             shutdown.cancel();
         };
         tokio::join!(run, stop);
-        let times = times.lock().expect("no panic holds it").clone();
+        let times = of.0.lock().expect("no panic holds it").clone();
         (times, metrics)
     }
 
@@ -486,27 +493,26 @@ mod tests {
         for index in 0..20 {
             queue.add(format!("{index}"));
         }
-        let reconcile = {
-            let (queue, state) = (queue.clone(), state.clone());
-            move |key: String| {
-                let (queue, state) = (queue.clone(), state.clone());
-                async move {
-                    let now = state.0.fetch_add(1, Ordering::SeqCst) + 1;
-                    state.1.fetch_max(now, Ordering::SeqCst);
-                    // A live event for the key that is being reconciled: the key must be reconciled again.
-                    if state.2.load(Ordering::SeqCst) < 20 {
-                        queue.add(key);
-                    }
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    state.0.fetch_sub(1, Ordering::SeqCst);
-                    state.2.fetch_add(1, Ordering::SeqCst);
-                    Ok(Outcome::Done)
+        let again = queue.clone();
+        let reconcile = move |state: Arc<(AtomicUsize, AtomicUsize, AtomicUsize)>, key: String| {
+            let again = again.clone();
+            async move {
+                let now = state.0.fetch_add(1, Ordering::SeqCst) + 1;
+                state.1.fetch_max(now, Ordering::SeqCst);
+                // A live event for the key that is being reconciled: the key must be reconciled again.
+                if state.2.load(Ordering::SeqCst) < 20 {
+                    again.add(key);
                 }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                state.0.fetch_sub(1, Ordering::SeqCst);
+                state.2.fetch_add(1, Ordering::SeqCst);
+                Ok(Outcome::Done)
             }
         };
-        let run = Controller::new("test")
-            .workers(4)
-            .run(queue.clone(), reconcile, shutdown.clone());
+        let run =
+            Controller::new("test")
+                .workers(4)
+                .run(queue.clone(), Arc::clone(&state), reconcile, shutdown.clone());
         let stop = async {
             tokio::time::sleep(Duration::from_secs(60)).await;
             shutdown.cancel();
@@ -526,11 +532,11 @@ mod tests {
         let (queue, shutdown) = (queue(), CancellationToken::new());
         queue.add("a".to_owned());
         let began = Instant::now();
-        let reconcile = |_key: String| async {
+        let reconcile = |_, _| async {
             tokio::time::sleep(Duration::from_secs(3600)).await;
             Ok(Outcome::Done)
         };
-        let run = Controller::new("test").run(queue, reconcile, shutdown.clone());
+        let run = Controller::new("test").run(queue, Arc::new(()), reconcile, shutdown.clone());
         let stop = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             shutdown.cancel();

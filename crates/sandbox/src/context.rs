@@ -245,17 +245,16 @@ impl ActorContext {
         F: Fn(Arc<Self>, ObjectKey) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
     {
-        let (context, complete) = (Arc::clone(self), Arc::clone(self));
-        let controller = Controller::new(name).rng(&self.seed.derive(name).rng());
+        let context = Arc::clone(self);
+        let controller = Controller::new(name).seed(self.seed);
         let shutdown = self.shutdown.clone();
         let run = async move {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = complete.complete() => {}
+                () = context.complete() => {}
             }
-            let reconcile = move |key| reconcile(Arc::clone(&context), key);
-            controller.run(queue, reconcile, shutdown).await;
+            controller.run(queue, context, reconcile, shutdown).await;
         };
         spawn(tasks, Box::pin(run));
     }

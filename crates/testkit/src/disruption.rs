@@ -11,13 +11,13 @@ use kerf_model::in_flight::UndoneMove;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::NodePool;
 use kerf_model::plan::Launch;
 use kerf_model::pod::{Owner, Phase, Pod, PodShape};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
-use kerf_model::selector::{LabelSelector, LabelSet};
+use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
@@ -104,27 +104,17 @@ impl Cluster {
         let label = self.s(name);
         let labels = vec![(sym::NODEPOOL, label)];
         let mut pool = NodePool {
-            name: name.into(),
-            label,
             uid: format!("uid-{name}").into(),
-            weight: 0,
-            eligibility: Eligibility::Eligible,
             requirements: Requirements::from_labels(&labels, &self.snapshot.interner),
             labels,
-            template_labels: Arc::new(LabelSet::default()),
-            taints: Vec::new(),
-            startup_taints: Vec::new(),
-            limits: None,
-            usage: Resources::new(),
             catalogue: Ok(Arc::new(Catalogue {
                 types: vec![self.kind("small", 2000, 0.1)],
             })),
-            registration_healthy: None,
-            packing: kerf_model::nodepool::PoolPacking::default(),
             disruption: DisruptionPolicy {
                 consolidate_after: Some(GoDuration::ZERO),
                 ..DisruptionPolicy::default()
             },
+            ..NodePool::empty(name.into(), label)
         };
         change(&mut pool);
         self.snapshot.pools.retain(|known| *known.name != *name);

@@ -18,7 +18,6 @@
 
 use jiff::Timestamp;
 use kerf_check::{CheckOptions, verify};
-use kerf_model::budget::DisruptionPolicy;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering, Reservation};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
@@ -473,9 +472,6 @@ impl Reader {
         }
         let flag = |name: &str| one(words, name).is_some();
         self.pools.push(NodePool {
-            name: name.into(),
-            label,
-            uid: name.into(),
             weight: one(words, "weight").map_or(0, |weight| weight.parse().unwrap()),
             eligibility: match () {
                 () if flag("static") => Eligibility::Static,
@@ -490,11 +486,9 @@ impl Reader {
             taints: all(words, "taint").map(Self::taint).collect(),
             startup_taints: all(words, "startup").map(Self::taint).collect(),
             limits,
-            usage: Resources::new(),
             catalogue: Ok(Arc::new(Catalogue::default())),
-            registration_healthy: None,
             packing: PoolPacking::read(one(words, "packing"), one(words, "overhead")),
-            disruption: DisruptionPolicy::default(),
+            ..NodePool::empty(name.into(), label)
         });
     }
 

@@ -5,7 +5,7 @@ use crate::draw::Draw;
 use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::NodePool;
 use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
@@ -95,26 +95,17 @@ pub fn cluster(types: usize) -> Snapshot {
     labels.sort_unstable();
     let mut snapshot = Snapshot::new(Arc::clone(&interner));
     snapshot.pools.push(Arc::new(NodePool {
-        name: "default".into(),
-        label: name,
         uid: "pool".into(),
-        weight: 0,
-        eligibility: Eligibility::Eligible,
         requirements: Requirements::from_labels(&labels, &interner),
         labels,
         template_labels: Arc::new([("testing/cluster", "unspecified")].into_iter().collect()),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
         limits: Some(
             Resources::new()
                 .with(sym::CPU, 10_000_000_000)
                 .with(sym::MEMORY, 10_000_000 * GI),
         ),
-        usage: Resources::new(),
         catalogue: Ok(catalogue),
-        registration_healthy: None,
-        packing: kerf_model::nodepool::PoolPacking::default(),
-        disruption: kerf_model::budget::DisruptionPolicy::default(),
+        ..NodePool::empty("default".into(), name)
     }));
     snapshot
 }

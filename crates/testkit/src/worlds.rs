@@ -66,6 +66,14 @@ pub fn explore<const MEASURES: usize>(
     wrong.into_inner().expect("no thread panics here")
 }
 
+/// Fails unless a world leaves the same log when it is lived through a second time.
+pub fn same_twice(live: impl Fn() -> Vec<String>) {
+    let (first, second) = (live(), live());
+    let differs = first.iter().zip(&second).find(|(a, b)| a != b);
+    assert_eq!(differs, None);
+    assert_eq!(first.len(), second.len());
+}
+
 /// Fails with what was wrong and the command that lives through such a world `again` with its log.
 pub fn complain(wrong: &Wrong, again: impl Fn(u64) -> String) {
     let lines = wrong.iter().map(|(seed, violations)| {

@@ -14,6 +14,7 @@
 )]
 
 pub mod cron;
+pub mod dollars;
 pub mod duration;
 pub mod nearest_name;
 pub mod policy;

@@ -2,6 +2,7 @@
 //!
 //! They live in this leaf crate because the crate that parses options and the crates that decide share nothing else.
 
+use crate::dollars::{InvalidAmount, pico};
 use std::fmt;
 use std::str::FromStr;
 
@@ -127,9 +128,7 @@ impl NodeOverheadCost {
 
     /// An amount in dollars per hour. Returns `None` where it is negative, not finite or above [`Self::PER_HOUR_MAX`].
     pub fn from_per_hour(dollars: f64) -> Option<Self> {
-        (0.0..=Self::PER_HOUR_MAX)
-            .contains(&dollars)
-            .then(|| Self((dollars * 1e12).round() as i64))
+        pico(dollars, Self::PER_HOUR_MAX).map(Self)
     }
 
     /// The amount in dollars per hour.
@@ -151,32 +150,12 @@ impl fmt::Display for NodeOverheadCost {
     }
 }
 
-/// A text that is no node overhead cost.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InvalidNodeOverheadCost {
-    /// The text.
-    pub text: String,
-}
-
-impl fmt::Display for InvalidNodeOverheadCost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = NodeOverheadCost::PER_HOUR_MAX;
-        write!(
-            f,
-            "{:?} is not an amount of dollars per hour from 0 to {most}, such as 0.02",
-            self.text
-        )
-    }
-}
-
-impl std::error::Error for InvalidNodeOverheadCost {}
-
 impl FromStr for NodeOverheadCost {
-    type Err = InvalidNodeOverheadCost;
+    type Err = InvalidAmount;
 
-    fn from_str(text: &str) -> Result<Self, InvalidNodeOverheadCost> {
+    fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let amount = text.trim().parse().ok().and_then(Self::from_per_hour);
-        amount.ok_or_else(|| InvalidNodeOverheadCost { text: text.to_owned() })
+        amount.ok_or_else(|| InvalidAmount::new(text, Self::PER_HOUR_MAX, "0.02"))
     }
 }
 

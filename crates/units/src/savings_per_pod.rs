@@ -1,5 +1,6 @@
 //! The option that says what consolidation must save.
 
+use crate::dollars::{InvalidAmount, pico};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,9 +15,7 @@ impl SavingsPerPod {
 
     /// An amount in dollars per hour. Returns `None` where it is negative, not finite or above [`Self::PER_HOUR_MAX`].
     pub fn from_per_hour(dollars: f64) -> Option<Self> {
-        (0.0..=Self::PER_HOUR_MAX)
-            .contains(&dollars)
-            .then(|| Self((dollars * 1e12).round() as i64))
+        pico(dollars, Self::PER_HOUR_MAX).map(Self)
     }
 
     /// The amount in 10⁻¹² dollars per hour.
@@ -31,32 +30,12 @@ impl fmt::Display for SavingsPerPod {
     }
 }
 
-/// A text that is no amount that consolidation could save.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InvalidSavings {
-    /// The text.
-    pub text: String,
-}
-
-impl fmt::Display for InvalidSavings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = SavingsPerPod::PER_HOUR_MAX;
-        write!(
-            f,
-            "{:?} is not an amount of dollars per hour from 0 to {most}, such as 0.002",
-            self.text
-        )
-    }
-}
-
-impl std::error::Error for InvalidSavings {}
-
 impl FromStr for SavingsPerPod {
-    type Err = InvalidSavings;
+    type Err = InvalidAmount;
 
-    fn from_str(text: &str) -> Result<Self, InvalidSavings> {
+    fn from_str(text: &str) -> Result<Self, InvalidAmount> {
         let amount = text.parse().ok().and_then(Self::from_per_hour);
-        amount.ok_or_else(|| InvalidSavings { text: text.to_owned() })
+        amount.ok_or_else(|| InvalidAmount::new(text, Self::PER_HOUR_MAX, "0.002"))
     }
 }
 

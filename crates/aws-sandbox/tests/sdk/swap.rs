@@ -12,13 +12,11 @@ use kerf_aws::user_data::encode;
 use kerf_aws_sandbox::account::{
     FleetRequest, Instance, InterfaceSpec, LaunchData, Override, Purchase, Strategy, TemplateReference,
 };
+use kerf_chaos::ClusterObject;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use kube::{Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::time::Duration;
 
 /// The class as its author wrote it.
@@ -197,14 +195,7 @@ fn claim_name(at: usize) -> String {
 }
 
 /// Creates an object, and writes its status.
-async fn put<K>(prepared: &Prepared, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Serialize
-        + Debug,
-{
+async fn put<K: ClusterObject>(prepared: &Prepared, object: Value) -> K {
     let api = Api::<K>::all(prepared.sandbox.client());
     let typed: K = serde_json::from_value(object.clone()).unwrap();
     let created = api.create(&PostParams::default(), &typed).await.unwrap();
@@ -387,14 +378,7 @@ async fn put_node(prepared: &Prepared, at: usize, instance: &Instance, pool: &No
 }
 
 /// What a person sees of objects of a kind: metadata, specification and findings, without what other writers change all the time.
-async fn seen<K>(cluster: &Cluster) -> Vec<Value>
-where
-    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Serialize
-        + Debug,
-{
+async fn seen<K: ClusterObject>(cluster: &Cluster) -> Vec<Value> {
     let list = Api::<K>::all(cluster.client())
         .list(&ListParams::default())
         .await

@@ -6,16 +6,15 @@ use crate::cluster_objects::{ClusterObjects as _, apply};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws_sandbox::account::{Call, PoolRule, Purchase, Reservation, Signal};
+use kerf_chaos::ClusterObject;
 use kerf_controllers::Election;
 use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::{CancellationToken, Metrics};
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::time::Duration;
 
 /// The class and the pool of the guide, and its Deployment.
@@ -37,18 +36,12 @@ async fn all_run(cluster: &Cluster, pods: usize) {
         .await;
 }
 
-async fn delete<K>(cluster: &Cluster, name: &str)
-where
-    K: Resource<Scope = kube::core::ClusterResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+async fn delete<K: ClusterObject>(cluster: &Cluster, name: &str) {
     let api = Api::<K>::all(cluster.client());
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-async fn drop_finalizers<K>(cluster: &Cluster, name: &str)
-where
-    K: Resource<Scope = kube::core::ClusterResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
+async fn drop_finalizers<K: ClusterObject>(cluster: &Cluster, name: &str) {
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let api = Api::<K>::all(cluster.client());
     api.patch(name, &PatchParams::default(), &patch).await.unwrap();

@@ -42,9 +42,7 @@ impl ClassHash {
                     errors.push(format!("NodeClaim {}: {error}", name_of(&claim)?));
                 }
             }
-            if !errors.is_empty() {
-                return Err(ReconcileError::message(errors.join("; ")));
-            }
+            ReconcileError::of_all(&errors)?;
         }
         let mut after = class.clone();
         after

@@ -78,9 +78,5 @@ pub async fn keep_memory(cloud: &AwsCloud, classes: &[EC2NodeClass]) -> Result<(
             errors.push(format!("EC2NodeClass {}: {error}", name_of(class)?));
         }
     }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(ReconcileError::message(errors.join("; ")))
-    }
+    ReconcileError::of_all(&errors)
 }

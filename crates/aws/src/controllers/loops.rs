@@ -7,10 +7,7 @@ use crate::provider::AwsCloud;
 use futures::future::BoxFuture;
 use kerf_api::NodeClaim;
 use kerf_api::ec2_node_class::{GROUP, KIND};
-use kerf_runtime::{
-    CancellationToken, Controller, Metrics, Outcome, ProviderLoops, ProviderNews, Queue, RateLimit, ReconcileError,
-    Seed,
-};
+use kerf_runtime::{CancellationToken, Controller, Metrics, ProviderLoops, ProviderNews, Queue, RateLimit, Seed};
 use kube::Resource;
 use std::sync::Arc;
 
@@ -83,24 +80,7 @@ impl ProviderLoops for AwsLoops {
 
 impl AwsLoops {
     pub(super) fn controller(&self, name: &str) -> Controller {
-        let rng = self.seed.derive(name).rng();
-        Controller::new(name).metrics(&self.metrics).rng(&rng)
-    }
-
-    /// A controller of objects that are named by the keys of a queue.
-    fn keyed<T, Fut>(
-        controller: Controller,
-        queue: &Queue<String>,
-        shutdown: &CancellationToken,
-        of: Arc<T>,
-        reconcile: impl Fn(Arc<T>, String) -> Fut + Send + Sync + 'static,
-    ) -> BoxFuture<'static, ()>
-    where
-        T: Send + Sync + 'static,
-        Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
-    {
-        let each = move |name: String| reconcile(Arc::clone(&of), name);
-        Box::pin(controller.run(queue.clone(), each, shutdown.clone()))
+        Controller::new(name).metrics(&self.metrics).seed(self.seed)
     }
 
     /// The controllers of objects.
@@ -111,34 +91,30 @@ impl AwsLoops {
             .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
         let of_nodes = self.controller(CAPACITY).for_kind("", "Node");
         let cloud = &self.cloud;
-        let class = Arc::new(NodeClassController::new(cloud));
-        let hash = Arc::new(ClassHash::new(Arc::clone(cloud)));
-        let tagging = Arc::new(Tagging::new(Arc::clone(cloud)));
-        vec![
-            Self::keyed(
-                of_classes(CLASS),
-                &self.classes,
-                shutdown,
-                class,
-                |class, name| async move { class.reconcile(&name).await },
-            ),
-            Self::keyed(
-                of_classes(HASH),
-                &self.hashes,
-                shutdown,
-                hash,
-                |hash, name| async move { hash.reconcile(&name).await },
-            ),
-            Self::keyed(of_claims, &self.claims, shutdown, tagging, |tagging, name| async move {
-                tagging.reconcile(&name).await
-            }),
-            Self::keyed(
-                of_nodes,
-                &self.nodes,
-                shutdown,
-                Arc::clone(cloud),
-                |cloud, name| async move { discover_memory(&cloud, &name).await },
-            ),
-        ]
+        let class = of_classes(CLASS).run(
+            self.classes.clone(),
+            Arc::new(NodeClassController::new(cloud)),
+            |class, name| async move { class.reconcile(&name).await },
+            shutdown.clone(),
+        );
+        let hash = of_classes(HASH).run(
+            self.hashes.clone(),
+            Arc::new(ClassHash::new(Arc::clone(cloud))),
+            |hash, name| async move { hash.reconcile(&name).await },
+            shutdown.clone(),
+        );
+        let tagging = of_claims.run(
+            self.claims.clone(),
+            Arc::new(Tagging::new(Arc::clone(cloud))),
+            |tagging, name| async move { tagging.reconcile(&name).await },
+            shutdown.clone(),
+        );
+        let memory = of_nodes.run(
+            self.nodes.clone(),
+            Arc::clone(cloud),
+            |cloud, name| async move { discover_memory(&cloud, &name).await },
+            shutdown.clone(),
+        );
+        vec![Box::pin(class), Box::pin(hash), Box::pin(tagging), Box::pin(memory)]
     }
 }

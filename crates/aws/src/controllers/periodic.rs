@@ -35,12 +35,12 @@ impl AwsLoops {
     {
         let queue = Queue::new(RateLimit::SINGLETON);
         queue.add(());
-        let of = Arc::clone(of);
-        let each = move |()| {
-            let pass = pass(Arc::clone(&of));
+        let reconcile = move |of, ()| {
+            let pass = pass(of);
             async move { Ok(Outcome::RequeueAfter(pass.await?)) }
         };
-        Box::pin(self.controller(name).run(queue, each, shutdown.clone()))
+        let controller = self.controller(name);
+        Box::pin(controller.run(queue, Arc::clone(of), reconcile, shutdown.clone()))
     }
 
     /// All of them.

@@ -17,11 +17,7 @@ pub async fn refresh_prices(cloud: &AwsCloud) -> Result<(), ReconcileError> {
             Some(format!("{of} prices stay as they are: {error}"))
         })
         .collect();
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(ReconcileError::message(errors.join("; ")))
-    }
+    ReconcileError::of_all(&errors)
 }
 
 /// Asks for instance types and their zones: the controller `providers.instancetype`.

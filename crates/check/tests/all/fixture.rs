@@ -5,7 +5,7 @@
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::NodePool;
 use kerf_model::plan::{Launch, Placement, Plan};
 use kerf_model::pod::{AffinityTerm, HostPort, NamespaceScope, Owner, Phase, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
@@ -164,22 +164,11 @@ fn pool(interner: &Interner, catalogue: Arc<Catalogue>) -> NodePool {
     let mut requirements = Requirements::from_labels(&labels, interner);
     requirements.add(Requirement::any_of(sym::CAPACITY_TYPE, [sym::ON_DEMAND]), interner);
     NodePool {
-        name: "main".into(),
-        label,
         uid: "1".into(),
-        weight: 0,
-        eligibility: Eligibility::Eligible,
         requirements,
         labels,
-        template_labels: Arc::default(),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        limits: None,
-        usage: Resources::new(),
         catalogue: Ok(catalogue),
-        registration_healthy: None,
-        packing: kerf_model::nodepool::PoolPacking::default(),
-        disruption: kerf_model::budget::DisruptionPolicy::default(),
+        ..NodePool::empty("main".into(), label)
     }
 }
 

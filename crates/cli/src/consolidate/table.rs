@@ -2,6 +2,7 @@
 
 use super::report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport, StayReport};
 use crate::columns::columns;
+use crate::listed::listed;
 use std::fmt::Write;
 
 const NAMES_MAX: usize = 5;
@@ -122,14 +123,7 @@ fn stay(stays: &[StayReport], text: &mut String) {
     }
     text.push_str("Stays, and what would change that:\n");
     for (reasons, names) in groups {
-        let more = names.len().saturating_sub(NAMES_MAX);
-        let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let _ = writeln!(text, "  {shown}{more}");
+        let _ = writeln!(text, "  {}", listed(&names, NAMES_MAX));
         for (code, message, remedy) in reasons {
             let _ = writeln!(text, "    {code}: {message}\n      remedy: {remedy}");
         }

@@ -2,6 +2,7 @@
 
 use super::{Input, input, nominations};
 use crate::args::ClusterArgs;
+use crate::listed::listed;
 use crate::manifests::objects_of;
 use anyhow::Context as _;
 use kerf_runtime::client::{ApiLayers, Connection};
@@ -123,13 +124,9 @@ fn passed_over(claims: &[&str]) -> String {
             "NodeClaim {claim} has no machine yet, and no event tells which pods it was made for; it is passed over, and those pods count as waiting"
         );
     }
-    let shown = claims.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-    let more = match claims.len().saturating_sub(NAMES_SHOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     format!(
-        "NodeClaims {shown}{more} have no machine yet, and no event tells which pods they were made for; they are passed over, and those pods count as waiting"
+        "NodeClaims {} have no machine yet, and no event tells which pods they were made for; they are passed over, and those pods count as waiting",
+        listed(claims, NAMES_SHOWN)
     )
 }
 

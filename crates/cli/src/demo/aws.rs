@@ -1,8 +1,10 @@
 //! `kerf demo --cloud aws`: two hours of a cluster whose machines are instances of an embedded AWS account.
 
 use super::bill::Bill;
+use super::clock;
 use super::machine_change::HEADER;
 use super::observer::{Observer, Sample};
+use super::summary::conclude;
 use crate::args::DemoArgs;
 use crate::columns::columns;
 use crate::embedded_aws::{EmbeddedAws, EmbeddedCluster};
@@ -16,7 +18,7 @@ use kerf_aws_sandbox::account::{Instance, InstanceState, PoolRule, Purchase, Sig
 use kerf_controllers::Tuning;
 use kerf_kwok::ec2_catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_runtime::{CancellationToken, Seed};
 use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
@@ -99,12 +101,7 @@ const TIMETABLE: [Entry; 8] = [
 /// Runs the timetable.
 pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let wall = std::time::Instant::now();
-    let start: Timestamp = "2026-01-20T08:00:00Z".parse().context("the demo's first moment")?;
-    let clock = if args.real_time {
-        Clock::system()
-    } else {
-        Clock::simulated(start)
-    };
+    let clock = clock(args, "2026-01-20T08:00:00Z")?;
     let start = clock.now();
     let sandbox = Sandbox::builder()
         .seed(args.seed)
@@ -152,12 +149,7 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         .await
         .context("the controller's task")?
         .context("the controller")?;
-    demo.summary(wall.elapsed())?;
-    let exit = match (demo.observer.broken.is_empty(), demo.late.is_empty()) {
-        (false, _) => Exit::Broken,
-        (true, false) => Exit::No,
-        (true, true) => Exit::Done,
-    };
+    let exit = demo.summary(wall.elapsed())?;
     demo.sandbox.stop().await;
     Ok(exit)
 }
@@ -301,7 +293,7 @@ impl Demo {
     }
 
     /// Prints the instances by type, the calls by action, and whether everything ran.
-    fn summary(&self, wall: Duration) -> anyhow::Result<()> {
+    fn summary(&self, wall: Duration) -> anyhow::Result<Exit> {
         let mut out = io::stdout().lock();
         let mut kinds: BTreeMap<[String; 3], usize> = BTreeMap::new();
         for one in self.launched.values() {
@@ -340,15 +332,7 @@ impl Demo {
             wall.as_secs_f64(),
             self.bill.dollars()
         )?;
-        for line in &self.late {
-            writeln!(out, "NOT RUNNING {line}")?;
-        }
-        for line in &self.observer.broken {
-            writeln!(out, "BROKEN {line}")?;
-        }
-        if self.late.is_empty() && self.observer.broken.is_empty() {
-            writeln!(out, "every pod that should run ran; no instance is left")?;
-        }
-        Ok(())
+        let well = "every pod that should run ran; no instance is left";
+        Ok(conclude(&mut out, &self.observer, &self.late, well)?)
     }
 }

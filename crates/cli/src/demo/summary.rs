@@ -4,21 +4,23 @@ use super::bill::Bill;
 use super::machine_change::{ledger, saved};
 use super::observer::{Observer, Sample};
 use crate::columns::columns;
+use crate::exit::Exit;
 use jiff::Timestamp;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
 const BAR: usize = 40;
 
-/// Prints load and price over time, all decisions by reason, and whether everything ran. A row shows the moment of its time.
+/// Prints load and price over time, all decisions by reason, and whether everything ran, and returns the exit status. A row shows the moment of its
+/// time.
 pub(super) fn print(
     rows: &[(Timestamp, Sample)],
     observer: &Observer,
     late: &[String],
     bill: &Bill,
     wall: Duration,
-) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+) -> anyhow::Result<Exit> {
+    let mut out = io::stdout().lock();
     let dearest = rows
         .iter()
         .map(|(_, sample)| sample.price.per_hour())
@@ -63,17 +65,24 @@ pub(super) fn print(
     )?;
     let saved = saved(&entries);
     writeln!(out, "consolidation (Empty, Underutilized) saved {saved:.4} $/h in all")?;
+    let well = "every pod that should run ran; no machine leaked; no protected pod was disrupted";
+    Ok(conclude(&mut out, observer, late, well)?)
+}
+
+/// Prints what did not run in time and the invariants that broke; if there is nothing of either, that all went `well`. Returns the exit status.
+pub(super) fn conclude(out: &mut impl Write, observer: &Observer, late: &[String], well: &str) -> io::Result<Exit> {
     for line in late {
         writeln!(out, "NOT RUNNING {line}")?;
     }
     for line in &observer.broken {
         writeln!(out, "BROKEN {line}")?;
     }
-    if late.is_empty() && observer.broken.is_empty() {
-        writeln!(
-            out,
-            "every pod that should run ran; no machine leaked; no protected pod was disrupted"
-        )?;
+    if !observer.broken.is_empty() {
+        return Ok(Exit::Broken);
     }
-    Ok(())
+    if !late.is_empty() {
+        return Ok(Exit::No);
+    }
+    writeln!(out, "{well}")?;
+    Ok(Exit::Done)
 }

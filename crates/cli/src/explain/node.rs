@@ -4,6 +4,7 @@ use super::text::{Paragraphs, plural};
 use crate::consolidate::{MoveReport, NodeName, ObstacleReport, forecast};
 use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
+use crate::listed::listed;
 use crate::manifests::InputError;
 use kerf_decide::Forecast;
 use kerf_disruption::Command;
@@ -165,7 +166,7 @@ impl NodeExplanation {
         let others: Vec<&str> = going.nodes.iter().map(|going| &*going.node.node).collect();
         let others: Vec<&str> = others.into_iter().filter(|name| *name != node.node).collect();
         if !others.is_empty() {
-            fact("together with", named(&others));
+            fact("together with", listed(&others, NAMES_SHOWN));
         }
         for new in &going.replacements {
             let kind = new.instance_type.as_deref().unwrap_or("a new node");
@@ -187,14 +188,6 @@ impl NodeExplanation {
 /// How many names a line has.
 const NAMES_SHOWN: usize = 5;
 
-fn named(names: &[&str]) -> String {
-    let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(NAMES_SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// The explanation for people.
 pub(super) fn render(explanation: &NodeExplanation) -> String {
     let mut text = Paragraphs::default();
@@ -211,7 +204,7 @@ pub(super) fn render(explanation: &NodeExplanation) -> String {
             .reason
             .map(|reason| format!(", for reason {reason}"))
             .unwrap_or_default();
-        text.line(&format!("  {} ({}){only}", obstacle.code, named(&about)));
+        text.line(&format!("  {} ({}){only}", obstacle.code, listed(&about, NAMES_SHOWN)));
         text.line(&format!("    {}", obstacle.message));
         text.line(&format!("    remedy: {}", obstacle.remedy));
     }

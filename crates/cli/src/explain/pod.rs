@@ -3,6 +3,7 @@
 use super::text::{Paragraphs, plural};
 use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
+use crate::listed::listed;
 use crate::node_report::NodeReport;
 use crate::simulate::{ReasonReport, SimulationReport, planned_or_explained};
 use kerf_decide::{Memory, provision};
@@ -307,18 +308,11 @@ fn facts(explanation: &PodExplanation, node: &NodeReport) -> Vec<(String, String
     let types = &explanation.instance_types;
     if explanation.outcome == PodOutcome::NewNode {
         fact("cheapest", what.join(", "));
-        let shown: Vec<String> = types
+        let types: Vec<String> = types
             .iter()
-            .take(TYPES_SHOWN)
             .map(|kind| format!("{} ({})", kind.name, price(kind.price_per_hour)))
             .collect();
-        let more = types.len().saturating_sub(TYPES_SHOWN);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        fact("instance types", format!("{}{more}", shown.join(", ")));
+        fact("instance types", listed(&types, TYPES_SHOWN));
     } else {
         fact("node", format!("{} ({})", node.name, what.join(", ")));
         if let Some(pool) = &node.node_pool {

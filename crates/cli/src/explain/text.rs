@@ -1,5 +1,6 @@
 //! Explanations as text: facts in two columns, refusals grouped by what they say.
 
+use crate::listed::listed;
 use crate::simulate::ReasonReport;
 
 /// A text in the making.
@@ -48,14 +49,7 @@ impl Paragraphs {
         self.blank();
         self.line(heading);
         for (refusal, names) in groups {
-            let more = names.len().saturating_sub(NAMES_SHOWN);
-            let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            self.line(&format!("  {shown}{more}: {}", refusal.code));
+            self.line(&format!("  {}: {}", listed(&names, NAMES_SHOWN), refusal.code));
             if let Some(miss) = &refusal.nearest_miss {
                 self.line(&format!("    {miss}"));
             }

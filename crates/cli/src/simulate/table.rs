@@ -3,6 +3,7 @@
 use super::constraint_costs;
 use super::report::SimulationReport;
 use crate::columns::columns;
+use crate::listed::listed;
 use crate::node_report::NodeReport;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -94,14 +95,7 @@ fn section(title: &str, groups: &BTreeMap<Vec<String>, Vec<&str>>, text: &mut St
     }
     let _ = writeln!(text, "{title}:");
     for (reasons, pods) in groups {
-        let more = pods.len().saturating_sub(NAMES_MAX);
-        let names = pods.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let _ = writeln!(text, "  {names}{more}");
+        let _ = writeln!(text, "  {}", listed(pods, NAMES_MAX));
         for reason in reasons {
             let _ = writeln!(text, "    {reason}");
         }

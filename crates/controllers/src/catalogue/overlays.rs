@@ -98,10 +98,8 @@ impl Reconciler for OverlayEvaluation {
         refresh(context).await;
         // SCH-377, LIF-207
         context.cluster.reconsider_consolidation();
-        if errors.is_empty() {
-            return Ok(Outcome::RequeueAfter(EVALUATE_AGAIN_AFTER));
-        }
-        Err(ReconcileError::message(errors.join("; ")))
+        ReconcileError::of_all(&errors)?;
+        Ok(Outcome::RequeueAfter(EVALUATE_AGAIN_AFTER))
     }
 }
 

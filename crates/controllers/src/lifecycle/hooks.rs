@@ -50,10 +50,7 @@ impl Answers {
         let texts: Vec<String> = failed
             .map(|(name, error)| format!("registration hook {name}, {error}"))
             .collect();
-        if texts.is_empty() {
-            return Ok(());
-        }
-        Err(ReconcileError::message(texts.join("; ")))
+        ReconcileError::of_all(&texts)
     }
 
     /// Adds the labels and annotations of the hooks to the claim.

@@ -236,12 +236,7 @@ impl<'a> Pass<'a> {
             }
         };
         let Some(known) = node else {
-            self.set(
-                REGISTERED,
-                ConditionStatus::Unknown,
-                NODE_NOT_FOUND,
-                NODE_NOT_FOUND_MESSAGE,
-            );
+            self.set_node_not_found();
             return Ok(());
         };
         let context = &self.lifecycle.context;
@@ -281,12 +276,7 @@ impl<'a> Pass<'a> {
             registration::complete(node);
         });
         let Some(Edited { node, .. }) = edited.await? else {
-            self.set(
-                REGISTERED,
-                ConditionStatus::Unknown,
-                NODE_NOT_FOUND,
-                NODE_NOT_FOUND_MESSAGE,
-            );
+            self.set_node_not_found();
             return Ok(());
         };
         pool_health::record(self.lifecycle, &self.claim, Registration::Succeeded);
@@ -414,6 +404,12 @@ impl<'a> Pass<'a> {
         let id = claim_facts::provider_id(&self.claim);
         id.map(|id| self.lifecycle.context.cluster.nodes_by_provider_id(id))
             .unwrap_or_default()
+    }
+
+    /// No Node that could register is known.
+    fn set_node_not_found(&mut self) {
+        let (reason, message) = (NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE);
+        self.set(REGISTERED, ConditionStatus::Unknown, reason, message);
     }
 
     fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {

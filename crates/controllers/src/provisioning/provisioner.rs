@@ -183,10 +183,7 @@ impl Provisioner {
             .collect();
         let results: Vec<Result<(), String>> = futures::stream::iter(creations).buffered(CREATIONS).collect().await;
         let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(ReconcileError::message(errors.join("; ")))
+        ReconcileError::of_all(&errors)
     }
 
     async fn launch_one(&self, launch: &Launch, pools: &[Arc<NodePool>], known: &BTreeSet<&str>) -> Result<(), String> {

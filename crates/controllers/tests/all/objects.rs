@@ -1,34 +1,18 @@
 //! Creating objects that tests write as JSON.
 
 use k8s_openapi::api::core::v1::Pod;
+use kerf_chaos::{ClusterObject, NamespacedObject, Object};
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 /// Creates a cluster-wide object.
-pub(crate) async fn create<K>(client: &Client, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
+pub(crate) async fn create<K: ClusterObject>(client: &Client, object: Value) -> K {
     send(&Api::all(client.clone()), object).await
 }
 
 /// Creates an object in a namespace.
-pub(crate) async fn create_in<K>(client: &Client, namespace: &str, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
+pub(crate) async fn create_in<K: NamespacedObject>(client: &Client, namespace: &str, object: Value) -> K {
     send(&Api::namespaced(client.clone(), namespace), object).await
 }
 
@@ -48,10 +32,7 @@ pub(crate) async fn mark_unschedulable(client: &Client, namespace: &str, pod: &s
         .expect("patched");
 }
 
-async fn send<K>(api: &Api<K>, object: Value) -> K
-where
-    K: Serialize + DeserializeOwned + Clone + std::fmt::Debug,
-{
+async fn send<K: Object>(api: &Api<K>, object: Value) -> K {
     let object: K = serde_json::from_value(object).expect("an object of that kind");
     api.create(&PostParams::default(), &object).await.expect("created")
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::fake::{Reply, Server, failure, json_response, watch_response};
+use crate::fake::{Answers, Reply, Server, failure, json_response, watch_response};
 use bytes::Bytes;
 use futures::{AsyncBufReadExt, StreamExt, TryStreamExt, stream};
 use http::{Request, Response};
@@ -176,32 +176,21 @@ async fn a_lasting_outage_is_reported_after_a_few_attempts() {
 }
 
 /// The answers of a server, each so much later: `delay` takes the number of the call, and `None` is for ever.
-fn delayed(
-    server: &Server,
-    delay: impl Fn(usize) -> Option<Duration> + Clone + Send + 'static,
-) -> impl tower::Service<
-    Request<Body>,
-    Response = Response<Reply>,
-    Error = Infallible,
-    Future = futures::future::BoxFuture<'static, Result<Response<Reply>, Infallible>>,
-> + Clone
-+ Send
-+ 'static {
+fn delayed(server: &Server, delay: impl Fn(usize) -> Option<Duration> + Clone + Send + 'static) -> Answers {
     let (service, calls) = (server.service(), Arc::new(AtomicUsize::new(0)));
-    tower::service_fn(
-        move |request: Request<Body>| -> futures::future::BoxFuture<'static, _> {
-            let answer = service.clone().oneshot(request);
-            let delay = delay(calls.fetch_add(1, Ordering::Relaxed));
-            Box::pin(async move {
-                let answer = answer.await;
-                match delay {
-                    Some(delay) => tokio::time::sleep(delay).await,
-                    None => std::future::pending().await,
-                }
-                answer
-            })
-        },
-    )
+    let answer = move |request: Request<Body>| {
+        let answer = service.clone().oneshot(request);
+        let delay = delay(calls.fetch_add(1, Ordering::Relaxed));
+        async move {
+            let answer = answer.await;
+            match delay {
+                Some(delay) => tokio::time::sleep(delay).await,
+                None => std::future::pending().await,
+            }
+            answer
+        }
+    };
+    Answers::new(tower::service_fn(answer))
 }
 
 /// No answer to the first calls.

@@ -13,6 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tower::util::BoxCloneService;
 
 /// What was asked: method, path with query, when.
 #[derive(Clone, Debug)]
@@ -26,6 +27,9 @@ pub(crate) struct Asked {
 
 /// The body of an answer.
 pub(crate) type Reply = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A service that gives the answers.
+pub(crate) type Answers = BoxCloneService<Request<Body>, Response<Reply>, Infallible>;
 
 type Answer = Box<dyn FnMut(&Asked) -> Response<Reply> + Send>;
 
@@ -64,42 +68,32 @@ impl Server {
         self.0.lock().expect("no test panics inside").asked.clone()
     }
 
-    pub(crate) fn service(
-        &self,
-    ) -> impl tower::Service<
-        Request<Body>,
-        Response = Response<Reply>,
-        Error = Infallible,
-        Future = futures::future::BoxFuture<'static, Result<Response<Reply>, Infallible>>,
-    > + Clone
-    + Send
-    + 'static {
+    pub(crate) fn service(&self) -> Answers {
         let state = self.0.clone();
-        tower::service_fn(
-            move |request: Request<Body>| -> futures::future::BoxFuture<'static, _> {
-                let state = state.clone();
-                Box::pin(async move {
-                    let (parts, body) = request.into_parts();
-                    let bytes = body.collect_bytes().await.unwrap_or_default();
-                    let asked = Asked {
-                        method: parts.method.to_string(),
-                        path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
-                        user_agent: parts
-                            .headers
-                            .get("user-agent")
-                            .and_then(|v| v.to_str().ok())
-                            .unwrap_or_default()
-                            .to_owned(),
-                        body: serde_json::from_slice(&bytes).ok(),
-                        at: tokio::time::Instant::now(),
-                    };
-                    let mut state = state.lock().expect("no test panics inside");
-                    let response = (state.answer)(&asked);
-                    state.asked.push(asked);
-                    Ok(response)
-                })
-            },
-        )
+        let answer = move |request: Request<Body>| {
+            let state = state.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let bytes = body.collect_bytes().await.unwrap_or_default();
+                let asked = Asked {
+                    method: parts.method.to_string(),
+                    path: parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+                    user_agent: parts
+                        .headers
+                        .get("user-agent")
+                        .and_then(|v| v.to_str().ok())
+                        .unwrap_or_default()
+                        .to_owned(),
+                    body: serde_json::from_slice(&bytes).ok(),
+                    at: tokio::time::Instant::now(),
+                };
+                let mut state = state.lock().expect("no test panics inside");
+                let response = (state.answer)(&asked);
+                state.asked.push(asked);
+                Ok(response)
+            }
+        };
+        Answers::new(tower::service_fn(answer))
     }
 
     pub(crate) fn client(&self) -> kube::Client {

@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use kerf_runtime::logging::{LogConfig, LogError, LogLevel, Sinks, json};
 use kerf_runtime::{CancellationToken, Clock, Controller, ObjectKey, Outcome, Queue, RateLimit, ReconcileError, Seed};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn config(level: LogLevel) -> (LogConfig, Buffer) {
     let buffer = Buffer::default();
@@ -167,12 +168,12 @@ async fn reconcile_line<K: kerf_runtime::Key>(controller: Controller, queue: Que
     let (config, buffer) = config(LogLevel::Info);
     let _guard = config.on_this_thread();
     let shutdown = CancellationToken::new();
-    let stop = shutdown.clone();
-    let reconcile = move |_key: K| {
+    let reconcile = |stop: Arc<CancellationToken>, _| async move {
         stop.cancel();
-        async { Err::<Outcome, _>(ReconcileError::message("no luck")) }
+        Err::<Outcome, _>(ReconcileError::message("no luck"))
     };
-    controller.rng(&Seed(1).rng()).run(queue, reconcile, shutdown).await;
+    let stop = Arc::new(shutdown.clone());
+    controller.seed(Seed(1)).run(queue, stop, reconcile, shutdown).await;
     buffer.lines().remove(0)
 }
 

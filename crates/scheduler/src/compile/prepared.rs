@@ -360,7 +360,7 @@ fn may_be_undefined(snapshot: &Snapshot, key: Sym) -> bool {
 mod tests {
     use super::*;
     use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
-    use kerf_model::nodepool::{Eligibility, NodePool};
+    use kerf_model::nodepool::NodePool;
     use kerf_model::price::Price;
     use kerf_model::requirement::Requirements;
     use kerf_model::taint::{Effect, Taint};
@@ -392,22 +392,9 @@ mod tests {
             effect: Effect::NoSchedule,
         };
         Arc::new(NodePool {
-            name: "p".into(),
-            label: interner.intern("p"),
-            uid: "p".into(),
-            weight: 0,
-            eligibility: Eligibility::Eligible,
-            requirements: Requirements::new(),
-            labels: Vec::new(),
-            template_labels: Arc::default(),
             taints: vec![taint],
-            startup_taints: Vec::new(),
-            limits: None,
-            usage: Resources::new(),
             catalogue: Ok(Arc::clone(catalogue)),
-            registration_healthy: None,
-            packing: kerf_model::nodepool::PoolPacking::default(),
-            disruption: kerf_model::budget::DisruptionPolicy::default(),
+            ..NodePool::empty("p".into(), interner.intern("p"))
         })
     }
 

@@ -6,7 +6,7 @@ use super::places::unsettled;
 use super::reserved::reservation;
 use super::scenario::Scenario;
 use super::strangers::MARK;
-use super::users::{all, create, delete, merge};
+use super::users::all;
 use super::world::{World, in_virtual_time};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -18,7 +18,7 @@ use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS, NODE_POOL, Tags, cluster_key};
 use kerf_aws_sandbox::account::{Account, Call, Instance, LaunchData};
 use kerf_aws_sandbox::connect;
 use kerf_aws_sandbox::faults::AwsFaults;
-use kerf_chaos::{Instances, LEASE, Observation};
+use kerf_chaos::{ClusterObject, Instances, LEASE, Observation, create, delete, merge};
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::{Clock, Metrics, Seed};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -106,10 +106,7 @@ fn add_instance(account: &mut Account, like: &NodeClaim, change: impl FnOnce(&mu
     id
 }
 
-async fn set_status<K>(world: &World, name: &str, status: Value)
-where
-    K: super::users::Kind + kube::Resource<Scope = kube::core::ClusterResourceScope, DynamicType = ()>,
-{
+async fn set_status<K: ClusterObject>(world: &World, name: &str, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     let api = Api::<K>::all(world.client());
     api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();

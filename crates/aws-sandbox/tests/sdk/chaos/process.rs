@@ -11,9 +11,6 @@ use kerf_runtime::{CancellationToken, Clock, Metrics, Seed};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::{FaultLayer, FaultPlan, Faults};
 use kube::Client;
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 use tower::Layer;
 
@@ -119,13 +116,13 @@ impl Process {
         self.faults.set(plan.clone());
     }
 
-    /// Whether it has ended by itself, and how.
-    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<End> {
-        Pin::new(&mut self.task).poll(context).map(|ended| match ended {
+    /// Returns once it ended by itself, and how.
+    pub(super) async fn ended(&mut self) -> End {
+        match (&mut self.task).await {
             Ok(Err(end)) => end,
             Ok(Ok(())) => End::failed("nobody asked it to"),
             Err(error) => End::failed(error),
-        })
+        }
     }
 
     /// Ends it at once, as a fault of its own would.
@@ -155,19 +152,6 @@ impl Process {
             Err(error) => Err(End::failed(error)),
         }
     }
-}
-
-/// Which process ends by itself first, and how.
-pub(super) async fn first_end(processes: &mut [Process]) -> (usize, End) {
-    poll_fn(|context| {
-        for (index, process) in processes.iter_mut().enumerate() {
-            if let Poll::Ready(end) = process.poll_end(context) {
-                return Poll::Ready((index, end));
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// Reports plans that the plan checker objects to, or that a solver that remembers nothing does not make.

@@ -2,11 +2,11 @@
 //! until peace.
 
 use super::scenario::Scenario;
-use super::users::{all, delete, merge};
+use super::users::all;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::NodePool;
-use kerf_chaos::{Claim, Dice, Pdb, View};
+use kerf_chaos::{Claim, Dice, Pdb, View, delete, merge};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

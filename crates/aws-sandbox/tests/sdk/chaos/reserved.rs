@@ -1,12 +1,11 @@
 //! Capacity reservations and placement groups of an account, and when classes use them. Some worlds have them.
 
 use super::scenario::{FIRST_CLASS, LIFE, SECOND_CLASS, Scenario, Step};
-use super::stage::BIRTH;
 use super::trouble::Trouble;
 use jiff::Timestamp;
 use kerf_aws::placement_group::Strategy;
 use kerf_aws_sandbox::account::{Account, PlacementGroup, Reservation, Signal, Zone};
-use kerf_chaos::Dice;
+use kerf_chaos::{BIRTH, Dice};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;

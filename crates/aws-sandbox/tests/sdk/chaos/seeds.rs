@@ -2,7 +2,7 @@
 
 use super::scenario::Scenario;
 use super::world::run;
-use kerf_testkit::worlds::{Outcome, complain, explore, number};
+use kerf_testkit::worlds::{Outcome, complain, explore, number, same_twice};
 
 /// Worlds of an ordinary run; `KERF_AWS_CHAOS_SEEDS` says otherwise.
 const SEEDS: u64 = 24;
@@ -49,10 +49,6 @@ fn one_aws_world() {
 #[test]
 fn the_same_seed_lives_the_same_life() {
     for seed in [3, 4] {
-        let scenario = Scenario::of(seed);
-        let (first, second) = (run(&scenario, true), run(&scenario, true));
-        let differs = first.log.iter().zip(&second.log).find(|(a, b)| a != b);
-        assert_eq!(differs, None);
-        assert_eq!(first.log.len(), second.log.len());
+        same_twice(|| run(&Scenario::of(seed), true).log);
     }
 }

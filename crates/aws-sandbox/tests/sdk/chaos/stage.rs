@@ -5,23 +5,17 @@ use super::reserved::Reserved;
 use super::scenario::TYPES;
 use super::strangers;
 use crate::cluster_fixture::{account_for, empty_cluster};
-use kerf_apiserver::ApiServer;
 use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::SecurityGroup;
 use kerf_aws_sandbox::boot::Machines;
-use kerf_chaos::{Instances, Observation};
-use kerf_runtime::{CancellationToken, Clock};
+use kerf_chaos::{EmptyWorld, Instances, Observation};
+use kerf_runtime::CancellationToken;
 use kerf_sandbox::Sandbox;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
-/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
-const BOOKMARKS: Duration = Duration::from_secs(240);
 /// Price lists without bare metal count as broken, and are read again and again.
 const METAL: &str = "m5.metal";
-/// When worlds begin, in seconds since 1970.
-pub(super) const BIRTH: i64 = 1_767_225_600;
 
 /// A cluster and an account on which nothing runs yet but machines, under observation.
 pub(super) struct Stage {
@@ -34,15 +28,11 @@ pub(super) struct Stage {
 
 /// The stage of a world; `whole` keeps its log.
 pub(super) async fn stage(seed: u64, reserved: &Reserved, whole: bool) -> Stage {
-    let clock = Clock::simulated(jiff::Timestamp::from_second(BIRTH).unwrap());
-    let observation = Observation::new(clock.clone(), whole, Instances::AreReported);
-    let (wall, look) = (clock.clone(), observation.clone());
-    let api = ApiServer::builder()
-        .clock(Arc::new(move || wall.now()))
-        .seed(seed)
-        .bookmark_interval(BOOKMARKS)
-        .observer(move |write| look.write(&write))
-        .build();
+    let EmptyWorld {
+        clock,
+        observation,
+        api,
+    } = EmptyWorld::new(seed, whole, Instances::AreReported);
     let sandbox = empty_cluster(seed).clock(clock.clone()).api(api);
     let sandbox = sandbox.build().await.unwrap();
     let mut account = account_for(&sandbox).await;

@@ -2,12 +2,12 @@
 
 use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
 use super::notebook::Notebook;
-use super::process::{End, Environment, Process, first_end, kerf_client};
+use super::process::{End, Environment, Process, kerf_client};
 use super::protection::{free_pods, held, lift_budgets};
 use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step};
 use super::stage::{Stage, stage};
 use super::trouble::{Kept, Trouble};
-use super::users::{all, create, delete, merge, pick, pods};
+use super::users::{all, pods};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -15,12 +15,11 @@ use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::{Account, Signal};
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
-use kerf_chaos::Observation;
+use kerf_chaos::{Observation, create, debug_log, delete, first_end, merge, pick};
 use kerf_runtime::CancellationToken;
-use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::FaultPlan;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -64,17 +63,8 @@ pub(super) struct Report {
 pub(super) fn run(scenario: &Scenario, whole: bool) -> Report {
     in_virtual_time(scenario.seed, async {
         let mut world = World::begin(scenario, whole).await;
-        let _log = std::env::var_os("KERF_AWS_CHAOS_SEED").map(|_| {
-            let stderr = || Sinks::to(std::io::stderr());
-            let config = LogConfig {
-                level: LogLevel::Debug,
-                sinks: stderr(),
-                error_sinks: stderr(),
-                commit: None,
-                clock: world.sandbox.clock().clone(),
-            };
-            config.on_this_thread()
-        });
+        let log = || debug_log(world.sandbox.clock()).on_this_thread();
+        let _log = std::env::var_os("KERF_AWS_CHAOS_SEED").map(|_| log());
         world.live(scenario).await;
         world.end(scenario).await
     })
@@ -87,12 +77,7 @@ pub(super) fn in_virtual_time<T>(seed: u64, what: impl Future<Output = T>) -> T 
     let _nobody = tracing::dispatcher::set_default(&NOBODY);
     // The SDK draws the pauses between its tries from the generator of the thread.
     fastrand::seed(seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(what)
+    kerf_chaos::in_virtual_time(what)
 }
 
 /// Whether EC2 may take an instance's reservation back.
@@ -276,7 +261,7 @@ impl World {
             let next = next.min(self.next_look);
             let ended = tokio::select! {
                 biased;
-                ended = first_end(&mut self.processes) => Some(ended),
+                ended = first_end(&mut self.processes, |process| Box::pin(process.ended())) => Some(ended),
                 () = tokio::time::sleep_until(next) => None,
             };
             let now = Instant::now();
@@ -395,9 +380,9 @@ impl World {
                     self.aws
                         .with(|account, _| ids.retain(|id| is_interruptible(account, id)));
                 }
-                if let Some(index) = which.checked_rem(ids.len() as u64) {
+                if let Some(id) = pick(ids, *which) {
                     // It may have ended by now.
-                    let _ = self.aws.signal(ids[usize::try_from(index).unwrap()], *signal);
+                    let _ = self.aws.signal(id, *signal);
                 }
             }
             Step::Crash(which, away) => self.leave(*which, *away, true).await,
@@ -415,21 +400,20 @@ impl World {
                 create::<NodePool>(&Api::all(client), &scenario.pools[1]).await;
             }
             Step::DeleteClaim(which) => {
-                if let Some(name) = pick::<NodeClaim>(&all(&client).await, *which) {
-                    delete::<NodeClaim>(&Api::all(client), &name).await;
+                if let Some(claim) = pick(all::<NodeClaim>(&client).await, *which) {
+                    delete::<NodeClaim>(&Api::all(client), &claim.name_any()).await;
                 }
             }
             Step::DeleteNode(which) => {
-                if let Some(name) = pick::<Node>(&all(&client).await, *which) {
-                    delete::<Node>(&Api::all(client), &name).await;
+                if let Some(node) = pick(all::<Node>(&client).await, *which) {
+                    delete::<Node>(&Api::all(client), &node.name_any()).await;
                 }
             }
         }
     }
 
     pub(super) async fn scale(&mut self, which: u64, replicas: u64) {
-        let index = usize::try_from(which % self.replicas.len() as u64).unwrap();
-        let name = self.replicas.keys().nth(index).unwrap().clone();
+        let name = pick(self.replicas.keys().cloned().collect(), which).unwrap();
         let patch = json!({"spec": {"replicas": replicas}});
         merge::<Deployment>(&Api::default_namespaced(self.client()), &name, &patch).await;
         self.replicas.insert(name, replicas);

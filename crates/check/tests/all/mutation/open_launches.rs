@@ -7,6 +7,7 @@
 
 use super::brute_force::{Problem, objection};
 use super::launches::{only, usable};
+use super::{assert_good_and_bad, draws};
 use crate::fixture::node;
 use kerf_check::{CheckOptions, verify};
 use kerf_model::intern::{Sym, sym};
@@ -245,8 +246,7 @@ fn shown(snapshot: &Snapshot, plan: &Plan) -> String {
 }
 
 fn read(text: &str) -> Option<(Snapshot, Plan)> {
-    let seed = text.lines().find_map(|line| line.strip_prefix("# plan "));
-    let mut draw = Draw::new(seed.and_then(|seed| seed.parse().ok()).unwrap_or(0));
+    let mut draw = draws(text, "# plan ");
     let snapshot = Fixture::read(text).snapshot;
     let plan = plan(&mut draw, &snapshot)?;
     Some((snapshot, plan))
@@ -264,20 +264,10 @@ fn the_checker_judges_open_launches_as_brute_force_does() {
     hold(100, cluster, plans_are_judged_alike);
 }
 
-/// The property would hold of a checker that always objects, or never, if plans were all good or all bad.
 #[test]
 fn plans_with_open_launches_are_good_and_bad() {
-    let (mut good, mut bad) = (0, 0);
-    for seed in 0..400 {
-        let text = cluster(&mut Draw::new(seed));
-        let Some((snapshot, plan)) = read(&text).filter(|(_, plan)| !plan.launches.is_empty()) else {
-            continue;
-        };
-        match agree(&snapshot, &plan) {
-            Ok(true) => good += 1,
-            Ok(false) => bad += 1,
-            Err(why) => panic!("{why}"),
-        }
-    }
-    assert!(good > 40 && bad > 40, "{good} good plans and {bad} bad ones");
+    assert_good_and_bad(0..400, |seed| {
+        let (snapshot, plan) = read(&cluster(&mut Draw::new(seed)))?;
+        (!plan.launches.is_empty()).then(|| agree(&snapshot, &plan))
+    });
 }

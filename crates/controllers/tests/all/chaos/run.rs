@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::select_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
-use kerf_apiserver::ApiServer;
-use kerf_chaos::{Instances, LEASE, Observation};
+use kerf_chaos::{
+    ClusterObject, EmptyWorld, Instances, LEASE, Observation, debug_log, delete, first_end, in_virtual_time, merge,
+    pick,
+};
 use kerf_model::intern::Interner;
-use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
-use kerf_runtime::{Clock, Options, Seed};
+use kerf_runtime::{Options, Seed};
 use kerf_sandbox::faults::FaultPlan;
 use kerf_sandbox::{KUBELET, Sandbox};
-use kube::core::ClusterResourceScope;
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
+use kube::Api;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -25,15 +23,13 @@ use crate::chaos::any_cloud::{AnyCloud, Kwok};
 use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
 use crate::chaos::process::{End, Environment, Process};
 use crate::chaos::scenario::{Kind, Scenario, Stage, Step};
-use crate::chaos::users::{create, delete, merge, pick};
+use crate::objects::create;
 use crate::offline_agreement::{Agreement, Tally};
 
 /// How long a world may take to become quiet once nothing happens to it any more.
 const PATIENCE: Duration = Duration::from_secs(75 * 60);
 /// How long it has to stay so.
 const CALM: Duration = Duration::from_secs(30);
-/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
-const BOOKMARKS: Duration = Duration::from_secs(240);
 /// How long a process may take to list everything before it ends.
 const FIRST_SYNC: Duration = Duration::from_secs(120);
 /// How long a process that ended by itself takes to be back.
@@ -53,26 +49,12 @@ pub(crate) struct Report {
     pub(crate) lived: Duration,
 }
 
-/// Which process ends first, and how.
-async fn first_end(processes: &mut [Process]) -> (usize, End) {
-    if processes.is_empty() {
-        return std::future::pending().await;
-    }
-    let ends = processes.iter_mut().map(|process| Box::pin(process.ended()));
-    let (end, index, _) = select_all(ends).await;
-    (index, end)
-}
-
 /// Lives through a scenario on a runtime of its own; `whole` keeps the log.
 pub(crate) fn run(scenario: &Scenario, whole: bool) -> Report {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    in_virtual_time(async {
         let mut world = World::begin(scenario, whole).await;
-        let _log = std::env::var_os("KERF_CHAOS_SEED").map(|_| tracing::subscriber::set_default(world.log()));
+        let log = || debug_log(world.sandbox.clock()).on_this_thread();
+        let _log = std::env::var_os("KERF_CHAOS_SEED").map(|_| log());
         world.run(scenario).await;
         world.end().await
     })
@@ -104,34 +86,17 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// What the controllers log, at the times of the world.
-    fn log(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
-        let stderr = || Sinks::to(std::io::stderr());
-        LogConfig {
-            level: LogLevel::Debug,
-            sinks: stderr(),
-            error_sinks: stderr(),
-            commit: None,
-            clock: self.sandbox.clock().clone(),
-        }
-        .subscriber()
-    }
-
     async fn begin(scenario: &Scenario, whole: bool) -> Self {
-        let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).expect("a time"));
         let Stage { replicas, delay } = scenario.stage;
         let instances = match delay {
             Some(_) => Instances::AreNodes,
             None => Instances::AreReported,
         };
-        let observation = Observation::new(clock.clone(), whole, instances);
-        let (wall, look) = (clock.clone(), observation.clone());
-        let api = ApiServer::builder()
-            .clock(Arc::new(move || wall.now()))
-            .seed(scenario.seed)
-            .bookmark_interval(BOOKMARKS)
-            .observer(move |write| look.write(&write))
-            .build();
+        let EmptyWorld {
+            clock,
+            observation,
+            api,
+        } = EmptyWorld::new(scenario.seed, whole, instances);
         let sandbox = Sandbox::builder().seed(scenario.seed).clock(clock.clone()).api(api);
         let sandbox = sandbox.build().await.expect("a sandbox");
         let spec = delay.map_or_else(|| json!({}), |delay| json!({"nodeRegistrationDelay": delay}));
@@ -236,7 +201,7 @@ impl World {
             let next = self.back_at.iter().min().map_or(until, |at| until.min(*at));
             let ended = tokio::select! {
                 biased;
-                ended = first_end(&mut self.processes) => Some(ended),
+                ended = first_end(&mut self.processes, |process| Box::pin(process.ended())) => Some(ended),
                 () = tokio::time::sleep_until(next) => None,
             };
             let now = Instant::now();
@@ -400,11 +365,8 @@ impl World {
         }
     }
 
-    async fn patch<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
-        merge(&Api::<K>::all(self.sandbox.client()), name, patch).await;
+    async fn patch<K: ClusterObject>(&self, name: &str, patch: Value) {
+        merge(&Api::<K>::all(self.sandbox.client()), name, &patch).await;
     }
 
     /// Instances that run, by id.
@@ -420,8 +382,10 @@ impl World {
                 let mut nodes = seen.nodes.values();
                 nodes.find(|node| node.provider_id == id).map(|node| node.name.clone())
             });
-            let stopped = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
-            self.patch::<Node>(&node.unwrap_or_default(), stopped).await;
+            if let Some(node) = node {
+                let stopped = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
+                self.patch::<Node>(&node, stopped).await;
+            }
         }
     }
 
@@ -448,7 +412,7 @@ impl World {
             pods.map(|pod| pod.key.clone()).collect::<Vec<_>>()
         });
         for pod in protected {
-            merge(&pods, pod.trim_start_matches("default/"), free.clone()).await;
+            merge(&pods, pod.trim_start_matches("default/"), &free).await;
         }
     }
 

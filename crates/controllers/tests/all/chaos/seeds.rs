@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use kerf_testkit::worlds::{Outcome, Wrong, complain, explore, number};
+use kerf_testkit::worlds::{Outcome, Wrong, complain, explore, number, same_twice};
 
 use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
@@ -91,10 +91,6 @@ fn one_world() {
 #[test]
 fn the_same_seed_lives_the_same_life() {
     for seed in [3, 4] {
-        let scenario = Scenario::of(seed);
-        let (first, second) = (run(&scenario, true), run(&scenario, true));
-        let differs = first.log.iter().zip(&second.log).find(|(a, b)| a != b);
-        assert_eq!(differs, None);
-        assert_eq!(first.log.len(), second.log.len());
+        same_twice(|| run(&Scenario::of(seed), true).log);
     }
 }

@@ -3,14 +3,12 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_chaos::{delete, merge, pick};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::chaos::run::World;
 use crate::chaos::scenario::{Kind, Workload};
-pub(crate) use crate::objects::create;
 use crate::objects::create_in;
 
 impl World {
@@ -80,26 +78,10 @@ impl World {
     pub(crate) async fn patch_workload(&self, name: &str, kind: Kind, patch: Value) {
         let client = self.sandbox.client();
         match kind {
-            Kind::Deployment => merge(&Api::<Deployment>::namespaced(client, "default"), name, patch).await,
-            Kind::StatefulSet => merge(&Api::<StatefulSet>::namespaced(client, "default"), name, patch).await,
-            Kind::DaemonSet => merge(&Api::<DaemonSet>::namespaced(client, "default"), name, patch).await,
+            Kind::Deployment => merge(&Api::<Deployment>::namespaced(client, "default"), name, &patch).await,
+            Kind::StatefulSet => merge(&Api::<StatefulSet>::namespaced(client, "default"), name, &patch).await,
+            Kind::DaemonSet => merge(&Api::<DaemonSet>::namespaced(client, "default"), name, &patch).await,
             Kind::Job => {}
         }
     }
-}
-
-pub(crate) fn pick<T>(mut of: Vec<T>, which: u64) -> Option<T> {
-    let count = u64::try_from(of.len()).unwrap_or(0);
-    let index = usize::try_from(which.checked_rem(count)?).unwrap_or(0);
-    (index < of.len()).then(|| of.swap_remove(index))
-}
-
-/// Deletes what may be gone by then.
-pub(crate) async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) {
-    let _ = api.delete(name, &DeleteParams::background()).await;
-}
-
-/// Changes what may be gone by then.
-pub(crate) async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str, patch: Value) {
-    let _ = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
 }

@@ -214,12 +214,11 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     budget(&simulation, "web", json!({"minAvailable": 1})).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let old = simulation.some_claim().await;
-    let before: BTreeSet<_> = simulation
-        .pods()
-        .await
-        .into_iter()
-        .map(|pod| pod.metadata.uid)
-        .collect();
+    let uids = async || -> BTreeSet<_> {
+        let pods = simulation.pods().await;
+        pods.into_iter().map(|pod| pod.metadata.uid).collect()
+    };
+    let before = uids().await;
     simulation.delete::<NodeClaim>(&old).await;
     simulation.until_claims(2, 30).await;
     // It has room left, but one that goes is no target.
@@ -232,13 +231,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
         "once for each need\n{}",
         simulation.picture().await
     );
-    let after: BTreeSet<_> = simulation
-        .pods()
-        .await
-        .into_iter()
-        .map(|pod| pod.metadata.uid)
-        .collect();
-    assert!(before.is_subset(&after), "the pod was not evicted");
+    assert!(before.is_subset(&uids().await), "the pod was not evicted");
     simulation.stop().await;
 }
 

@@ -9,11 +9,9 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node};
 use kerf_api::{Conditioned, NodeClaim, NodePool, labels};
+use kerf_chaos::{ClusterObject, NamespacedObject};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -132,39 +130,26 @@ impl Case {
     }
 
     /// Creates an object in the case's namespace.
-    pub(crate) async fn create_in<K>(&self, object: Value)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned + Clone,
-        K: std::fmt::Debug,
-    {
+    pub(crate) async fn create_in<K: NamespacedObject>(&self, object: Value) {
         create_in::<K>(&self.client, self.name, object).await;
     }
 
     /// Merges into an object of the case's namespace.
-    pub(crate) async fn patch_in<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn patch_in<K: NamespacedObject>(&self, name: &str, patch: Value) {
         let api: Api<K> = Api::namespaced(self.client.clone(), self.name);
         let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.expect("patched");
     }
 
     /// Merges into a cluster-wide object.
-    pub(crate) async fn patch<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn patch<K: ClusterObject>(&self, name: &str, patch: Value) {
         let api: Api<K> = Api::all(self.client.clone());
         let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.expect("patched");
     }
 
     /// Merges into the status of a cluster-wide object.
-    pub(crate) async fn patch_status<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn patch_status<K: ClusterObject>(&self, name: &str, patch: Value) {
         let api: Api<K> = Api::all(self.client.clone());
         let patched = api
             .patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
@@ -173,10 +158,7 @@ impl Case {
     }
 
     /// Deletes a cluster-wide object.
-    pub(crate) async fn delete<K>(&self, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn delete<K: ClusterObject>(&self, name: &str) {
         let api: Api<K> = Api::all(self.client.clone());
         api.delete(name, &DeleteParams::default()).await.expect("deleted");
     }

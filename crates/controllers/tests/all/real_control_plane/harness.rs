@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool, Provider};
+use kerf_chaos::{NamespacedObject, Object};
 use kerf_cli::controller_rules;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Timeouts, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
@@ -18,10 +19,7 @@ use kerf_runtime::options::FeatureGates;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kerf_sandbox::{ActorOptions, Actors, KubeletOptions, NodeSelection, Scoring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
@@ -160,22 +158,12 @@ impl Cluster {
     }
 
     /// Creates an object in the namespace `default`.
-    pub(crate) async fn create_in<K>(&self, object: Value)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-            + Serialize
-            + DeserializeOwned
-            + Clone
-            + std::fmt::Debug,
-    {
+    pub(crate) async fn create_in<K: NamespacedObject>(&self, object: Value) {
         create_in::<K>(&self.client, "default", object).await;
     }
 
     /// Merges into an object of the namespace `default`.
-    pub(crate) async fn patch_in<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn patch_in<K: NamespacedObject>(&self, name: &str, patch: Value) {
         let api: Api<K> = Api::default_namespaced(self.client.clone());
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -392,10 +380,7 @@ pub(crate) fn deployment_manifest(name: &str, replicas: usize, template: Value) 
 }
 
 /// All objects of a kind.
-pub(crate) async fn list<K>(api: &Api<K>) -> Vec<K>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
-{
+pub(crate) async fn list<K: Object>(api: &Api<K>) -> Vec<K> {
     api.list(&ListParams::default()).await.expect("listed").items
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::Backup;
+use kerf_chaos::{ClusterObject, NamespacedObject};
 use kerf_cloud::{CloudProvider, Fault, FaultyProvider, Method};
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
@@ -15,9 +16,7 @@ use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Clock, Options};
 use kerf_sandbox::Sandbox;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -314,10 +313,7 @@ impl Simulation {
         events.into_iter().filter_map(|event| event.message).collect()
     }
 
-    pub(crate) async fn delete<K>(&self, name: &str)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn delete<K: ClusterObject>(&self, name: &str) {
         let api: Api<K> = Api::all(self.client());
         api.delete(name, &DeleteParams::default()).await.expect("deleted");
     }
@@ -332,10 +328,7 @@ impl Simulation {
         pools.delete(name, &orphan).await.expect("deleted");
     }
 
-    pub(crate) async fn patch<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-    {
+    pub(crate) async fn patch<K: ClusterObject>(&self, name: &str, patch: Value) {
         let api: Api<K> = Api::all(self.client());
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
@@ -474,19 +467,13 @@ impl Simulation {
 }
 
 /// Lists a cluster-wide kind.
-pub(crate) async fn list<K>(client: &Client) -> Vec<K>
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-{
+pub(crate) async fn list<K: ClusterObject>(client: &Client) -> Vec<K> {
     let api: Api<K> = Api::all(client.clone());
     api.list(&ListParams::default()).await.expect("listed").items
 }
 
 /// Lists a namespaced kind.
-pub(crate) async fn list_in<K>(client: &Client, namespace: &str) -> Vec<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
-{
+pub(crate) async fn list_in<K: NamespacedObject>(client: &Client, namespace: &str) -> Vec<K> {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     api.list(&ListParams::default()).await.expect("listed").items
 }
