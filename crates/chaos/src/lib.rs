@@ -1,5 +1,5 @@
-//! Chaos worlds, independent of the cloud: what they start with, what users do in them, the caller of each write, a view of the cluster, and the rules
-//! that must hold. Other crates use this one as a dev-dependency only.
+//! Chaos worlds, independent of the cloud: what they start with, what users do in them, the caller of each write, a view of the cluster, and the
+//! rules that must hold. Other crates use this one as a dev-dependency only.
 //!
 //! Input: every write to the embedded API server, the launches and ends of instances, and the steps of the scenario. Output: violations and a log.
 //! A world that cannot be read is a mistake in the test, so that code here may panic.

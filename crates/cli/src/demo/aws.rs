@@ -1,7 +1,7 @@
 //! `kerf demo --cloud aws`: two hours of a cluster whose machines are instances of an embedded AWS account.
 
 use super::bill::Bill;
-use super::clock;
+use super::clock::clock;
 use super::machine_change::HEADER;
 use super::observer::{Observer, Sample};
 use super::summary::conclude;

@@ -3,6 +3,7 @@
 #[cfg(feature = "aws")]
 mod aws;
 mod bill;
+mod clock;
 mod machine_change;
 mod observer;
 mod run;
@@ -13,7 +14,6 @@ use crate::args::{Cloud, DemoArgs};
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context as _;
-use kerf_runtime::Clock;
 
 /// Runs `kerf demo`.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
@@ -31,12 +31,4 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         return runtime.block_on(aws::run(args));
     }
     runtime.block_on(run::run(args))
-}
-
-/// The wall time of a demo: the machine's, or a simulated one from `first` on.
-fn clock(args: &DemoArgs, first: &str) -> anyhow::Result<Clock> {
-    if args.real_time {
-        return Ok(Clock::system());
-    }
-    Ok(Clock::simulated(first.parse().context("the demo's first moment")?))
 }

@@ -1,10 +1,11 @@
 //! Runs the timetable: each entry at its time, an observation every few seconds, and the result at the end.
 
 use super::bill::Bill;
+use super::clock::clock;
 use super::machine_change::HEADER;
 use super::observer::{Observer, Sample};
 use super::story::{Action, Entry, Fault, MANIFESTS, NETWORK_TAINT, TIMETABLE};
-use super::{clock, summary};
+use super::summary;
 use crate::args::DemoArgs;
 use crate::assemble::{Parts, default_options};
 use crate::exit::Exit;
