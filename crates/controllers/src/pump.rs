@@ -125,7 +125,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 self.cluster.notify(K::delete(&self.cluster, &object));
             }
             WatchEvent::Malformed(found) => {
-                self.unreadable.note::<K>(found);
+                self.unreadable.note::<K>(*found);
                 self.report_unreadable();
             }
         }

@@ -83,7 +83,7 @@ impl UnreadNodes {
     /// Everything that may protect the node of this name and could not be read.
     pub(crate) fn obstacles(&self, node: &str) -> impl Iterator<Item = Obstacle> {
         let unread = self.protected.get(node).into_iter().flatten();
-        unread.map(|unread| unread.obstacle())
+        unread.map(|unread| Obstacle::unreadable(unread))
     }
 }
 

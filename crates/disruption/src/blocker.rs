@@ -67,12 +67,14 @@ impl Blocker {
 
     /// The event's message.
     pub fn message(&self) -> String {
-        match self {
-            Self::NoPool(pool) => format!("NodePool not found (NodePool={pool})"),
-            // Unlike other blockers it does not show in the objects of the node.
-            Self::Unreadable(unread) => format!("{unread}; {}", unread.remedy()),
-            other => capitalized(other.to_string()),
+        if let Self::NoPool(pool) = self {
+            return format!("NodePool not found (NodePool={pool})");
         }
+        if let Self::Unreadable(unread) = self {
+            // Unlike other blockers it does not show in the objects of the node.
+            return format!("{unread}; {}", unread.remedy());
+        }
+        capitalized(self.to_string())
     }
 
     /// A stable name for reports and scripts.

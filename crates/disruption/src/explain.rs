@@ -16,6 +16,7 @@ use crate::eligible::obstacles;
 use crate::protection::{Protection, protection};
 use crate::simulation::{Protected, SimulationError};
 use crate::unconsolidatable::Unconsolidatable;
+use crate::unread::Unread;
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
@@ -112,6 +113,24 @@ pub struct Obstacle {
     pub message: String,
     /// What removes the obstacle, for people.
     pub remedy: String,
+}
+
+impl Obstacle {
+    /// An object that cannot be read, as an obstacle of a node that it may protect.
+    pub fn unreadable(unread: &Unread) -> Self {
+        Self {
+            kind: ObstacleKind::Plain,
+            code: "Unreadable",
+            reason: None,
+            objects: vec![Object {
+                kind: unread.kind,
+                namespace: unread.namespace.as_deref().unwrap_or_default().into(),
+                name: unread.shown_name().into(),
+            }],
+            message: unread.to_string(),
+            remedy: unread.remedy(),
+        }
+    }
 }
 
 /// What an explanation depends on.
@@ -347,7 +366,7 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
                 .collect(),
             "let each pod be covered by one PodDisruptionBudget only".to_owned(),
         ),
-        Blocker::Unreadable(unread) => return unread.obstacle(),
+        Blocker::Unreadable(unread) => return Obstacle::unreadable(unread),
     };
     Obstacle {
         kind: ObstacleKind::of(blocker),

@@ -1,6 +1,5 @@
 //! Objects that cannot be read: it is not known which nodes they protect, so every node they may protect stays.
 
-use crate::explain::{Object, Obstacle, ObstacleKind};
 use crate::pods::evictable;
 use jiff::Timestamp;
 use kerf_model::node::Node;
@@ -80,28 +79,12 @@ impl Unread {
         matches!(&self.protected_nodes, ProtectedNodes::Node(name) if node.node_name.as_deref() == Some(name))
     }
 
-    /// It as an obstacle of a node that it may protect.
-    pub fn obstacle(&self) -> Obstacle {
-        Obstacle {
-            kind: ObstacleKind::Plain,
-            code: "Unreadable",
-            reason: None,
-            objects: vec![Object {
-                kind: self.kind,
-                namespace: self.namespace.as_deref().unwrap_or_default().into(),
-                name: self.shown_name().into(),
-            }],
-            message: self.to_string(),
-            remedy: self.remedy(),
-        }
-    }
-
     /// What ends its protection, for people.
     pub fn remedy(&self) -> String {
         format!("correct the {}: what it protects is not known before", self.kind)
     }
 
-    fn shown_name(&self) -> &str {
+    pub(crate) fn shown_name(&self) -> &str {
         self.name.as_deref().unwrap_or("(without a name)")
     }
 }
@@ -201,7 +184,7 @@ mod tests {
                 problem: "spec.priority: is text".to_owned(),
                 ..Unread::of("Pod", None, None).expect("it protects")
             };
-            let obstacle = unread.obstacle();
+            let obstacle = crate::explain::Obstacle::unreadable(&unread);
             (obstacle.message, obstacle.objects[0].to_string())
         };
         let why = "which may protect it, cannot be read: spec.priority: is text";

@@ -52,7 +52,7 @@ pub enum WatchEvent<K> {
     Delete(K),
     /// An object exists but cannot be decoded, in the set or as a change. It is not deleted: a receiver should keep the last
     /// state it knows.
-    Malformed(Unreadable),
+    Malformed(Box<Unreadable>),
 }
 
 /// Where watch events go.
@@ -195,7 +195,7 @@ fn readable<K: DeserializeOwned + Resource>(
 ) -> WatchEvent<K> {
     match Readable::of(object.text()).0 {
         Ok(object) => event(object),
-        Err(unreadable) => WatchEvent::Malformed(unreadable),
+        Err(unreadable) => WatchEvent::Malformed(Box::new(unreadable)),
     }
 }
 

@@ -176,7 +176,8 @@ impl<K: Kind> Store<K> {
                     all.push(inner.take(&key));
                 }
             }
-            WatchEvent::Malformed(Unreadable { metadata, error, .. }) => {
+            WatchEvent::Malformed(unreadable) => {
+                let Unreadable { metadata, error, .. } = &*unreadable;
                 let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
                 tracing::warn!(kind = %K::kind(&()), namespace, name, error, "watch event ignored: the object does not match its kind");
             }

@@ -45,7 +45,7 @@ impl Unreadable {
         &self.found.error
     }
 
-    /// The reference to it; `None` without a readable name, which nobody could look it up by.
+    /// The reference to it; `None` without a readable name and unique id, which nobody could look it up by.
     pub(crate) fn reference(&self) -> Option<ObjectRef> {
         let meta = &self.found.metadata;
         Some(ObjectRef {
@@ -53,7 +53,7 @@ impl Unreadable {
             kind: self.kind.clone(),
             namespace: meta.namespace.clone(),
             name: meta.name.clone()?,
-            uid: meta.uid.clone().unwrap_or_default(),
+            uid: meta.uid.clone()?,
         })
     }
 

@@ -198,7 +198,7 @@ impl Policies {
                     inner.by_name.remove(name);
                 }
             }
-            WatchEvent::Malformed(found) => inner.unreadable.note::<NodeRepairPolicy>(found),
+            WatchEvent::Malformed(found) => inner.unreadable.note::<NodeRepairPolicy>(*found),
         }
         inner.unreadable.all()
     }
@@ -232,7 +232,7 @@ mod tests {
             }
             policies.names()
         };
-        let bad = || WatchEvent::Malformed(found("bad"));
+        let bad = || WatchEvent::Malformed(Box::new(found("bad")));
         let told = || {
             let all = policies.lock().unreadable.all().into_iter();
             let named = |one: Unreadable| format!("{} {}: {}", one.kind(), one.name().unwrap_or("-"), one.error());
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(told(), [""; 0]);
         let mut nameless = found("bad");
         nameless.metadata.name = None;
-        list(vec![WatchEvent::Malformed(nameless)]);
+        list(vec![WatchEvent::Malformed(Box::new(nameless))]);
         assert_eq!(unread().as_deref(), Some("(without a name)"), "it may be any");
         list(Vec::new());
         // Between lists.

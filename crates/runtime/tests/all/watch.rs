@@ -80,9 +80,10 @@ async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Ve
                 WatchEvent::InitDone => "done".to_owned(),
                 WatchEvent::Apply(object) => format!("apply {}", object.name_any()),
                 WatchEvent::Delete(object) => format!("delete {}", object.name_any()),
-                WatchEvent::Malformed(Unreadable { metadata, .. }) => {
-                    let text = |field: Option<String>| field.unwrap_or_else(|| "-".to_owned());
-                    format!("malformed {}/{}", text(metadata.namespace), text(metadata.name))
+                WatchEvent::Malformed(unreadable) => {
+                    let Unreadable { metadata, .. } = &*unreadable;
+                    let text = |field: &Option<String>| field.clone().unwrap_or_else(|| "-".to_owned());
+                    format!("malformed {}/{}", text(&metadata.namespace), text(&metadata.name))
                 }
             };
             seen.lock().expect("no panic holds it").push(text);
