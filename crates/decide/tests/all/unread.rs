@@ -9,7 +9,7 @@ use kerf_testkit::disruption::{Cluster, now, sized};
 pub(crate) fn unread_pod(node: &str) -> Unread {
     Unread {
         problem: "spec: is text".to_owned(),
-        ..Unread::of("Pod", Some(node), None).unwrap()
+        ..Unread::of("Pod", Some(node), None).expect("it protects")
     }
 }
 
