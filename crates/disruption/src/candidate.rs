@@ -2,6 +2,7 @@
 
 use crate::blocker::Blocker;
 use crate::cost::Cost;
+use crate::leaving_pods::reschedulable;
 use crate::pods;
 use jiff::Timestamp;
 use kerf_model::node::Node;
@@ -197,7 +198,7 @@ fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
 impl Candidate {
     /// `None` if the node has no NodeClaim.
     fn new(index: usize, node: &Arc<Node>, pool: &Arc<NodePool>) -> Option<Self> {
-        let moving = node.pods.iter().filter(|pod| pods::reschedulable(pod));
+        let moving = node.pods.iter().filter(|pod| reschedulable(pod));
         let moving: Vec<Arc<Pod>> = moving.cloned().collect();
         let cost = Cost::of_node(&moving);
         Some(Self {

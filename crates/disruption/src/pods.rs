@@ -1,38 +1,12 @@
-//! Which pods of a node must be rescheduled, and which of them block its disruption (DIS-034 to DIS-070).
+//! Which pods of a node block its disruption (DIS-034 to DIS-070).
 
 use crate::blocker::Blocker;
+use crate::leaving_pods::{evictable, reschedulable};
 use crate::protection::{Protection, protection};
 use jiff::Timestamp;
-use kerf_model::pod::{Owner, Pod};
+use kerf_model::pod::Pod;
 use kerf_model::snapshot::{Pdb, Snapshot};
-use kerf_model::taint::{Effect, Taint};
-use std::sync::{Arc, LazyLock};
-
-/// The taint that a node gets before it is drained.
-static DISRUPTED: LazyLock<Taint> = LazyLock::new(|| Taint {
-    key: Arc::from("karpenter.sh/disrupted"),
-    value: Arc::from(""),
-    effect: Effect::NoSchedule,
-});
-
-/// Whether the pod must be rescheduled when its node goes (DIS-042).
-pub fn reschedulable(pod: &Pod) -> bool {
-    let comes_back = pod.is_active() || (!pod.phase.is_terminal() && pod.owner == Owner::StatefulSet);
-    comes_back && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
-}
-
-/// Whether a drain evicts the pod (DIS-062).
-pub fn evictable(pod: &Pod, now: Timestamp) -> bool {
-    pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt_active(now) && !tolerates_disruption(pod)
-}
-
-/// Whether the pod tolerates the taint of disrupted nodes, and so stays on its node until the node is deleted.
-pub fn tolerates_disruption(pod: &Pod) -> bool {
-    pod.shape
-        .tolerations
-        .iter()
-        .any(|toleration| toleration.tolerates(&DISRUPTED))
-}
+use std::sync::Arc;
 
 fn budgets<'a>(pod: &'a Pod, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Pdb> {
     snapshot

@@ -1,6 +1,6 @@
 //! Objects that cannot be read: it is not known which nodes they protect, so every node they may protect stays.
 
-use crate::pods::evictable;
+use crate::leaving_pods::evictable;
 use jiff::Timestamp;
 use kerf_model::node::Node;
 use std::fmt;
