@@ -11,7 +11,7 @@ use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use crate::observation::{Instances, Observation};
 
 /// When worlds begin, in seconds since 1970.
-pub const BIRTH: i64 = 1_767_225_600;
+pub const WORLD_START: i64 = 1_767_225_600;
 /// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
 const BOOKMARKS: Duration = Duration::from_secs(240);
 
@@ -32,7 +32,7 @@ impl EmptyWorld {
     ///
     /// Never: the time it begins with is a constant.
     pub fn new(seed: u64, whole: bool, instances: Instances) -> Self {
-        let clock = Clock::simulated(Timestamp::from_second(BIRTH).expect("a time"));
+        let clock = Clock::simulated(Timestamp::from_second(WORLD_START).expect("a time"));
         let observation = Observation::new(clock.clone(), whole, instances);
         let (wall, look) = (clock.clone(), observation.clone());
         let api = ApiServer::builder()

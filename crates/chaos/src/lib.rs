@@ -14,7 +14,7 @@ mod view;
 
 pub use caller::{Caller, KerfCalls, Marked, Named};
 pub use dice::Dice;
-pub use empty_world::{BIRTH, EmptyWorld, debug_log, first_end, in_virtual_time};
+pub use empty_world::{EmptyWorld, WORLD_START, debug_log, first_end, in_virtual_time};
 pub use observation::{Instances, Observation};
 pub use users::{ClusterObject, NamespacedObject, Object, create, delete, merge, pick};
 pub use view::{Budget, Claim, Instance, LEASE, Node, Pdb, Pod, Pool, Texts, View};

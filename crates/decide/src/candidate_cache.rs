@@ -31,11 +31,11 @@ impl SortedNodes {
         let mut candidates = candidates(snapshot, inputs.now, class, &|node| inputs.in_flight.holds(node));
         let awaited = inputs.awaited_claims();
         block(&mut candidates, |candidate| {
-            awaited.contains(candidate.claim()).then_some(Blocker::Nominated)
-        });
-        block(&mut candidates, |candidate| {
-            let unread = unread.protector(&candidate.node.name);
-            unread.map(|unread| Blocker::Unreadable(Arc::clone(unread)))
+            if awaited.contains(candidate.claim()) {
+                return Some(Blocker::Nominated);
+            }
+            let protector = unread.protector(&candidate.node.name)?;
+            Some(Blocker::Unreadable(Arc::clone(protector)))
         });
         let free = candidates.free.iter().map(|candidate| candidate.index);
         let by_pods = candidates.blocked.iter().filter(|(_, blocker)| blocker.is_pod());

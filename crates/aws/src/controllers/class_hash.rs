@@ -5,7 +5,7 @@ use kerf_api::annotations::EC2_NODE_CLASS_HASH_VERSION;
 use kerf_api::conditions::node_claim::DRIFTED;
 use kerf_api::ec2_node_class::migrated_claim_annotations;
 use kerf_api::status::Conditioned;
-use kerf_runtime::client::{Lock, found, name_of, patch_object};
+use kerf_runtime::client::{Lock, found, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ impl ClassHash {
                 let mut after = claim.clone();
                 after.metadata.annotations.get_or_insert_default().extend(migrated);
                 if let Err(error) = patch_object(&self.cloud.claims(), &claim, &after, Lock::None).await {
-                    errors.push(format!("NodeClaim {}: {error}", name_of(&claim)?));
+                    let name = claim.metadata.name.as_deref().unwrap_or("without a name");
+                    errors.push(format!("NodeClaim {name}: {error}"));
                 }
             }
             ReconcileError::of_all(&errors)?;

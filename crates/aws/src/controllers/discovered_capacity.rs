@@ -7,7 +7,7 @@ use crate::provider::AwsCloud;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{INSTANCE_TYPE, REGISTERED, TRUE};
 use kerf_api::{EC2NodeClass, NodeClaim};
-use kerf_runtime::client::{Lock, found, name_of, patch_object};
+use kerf_runtime::client::{Lock, found, patch_object};
 use kerf_runtime::{Outcome, ReconcileError};
 use kerf_units::quantity::Quantity;
 use kube::Api;
@@ -75,7 +75,7 @@ pub async fn keep_memory(cloud: &AwsCloud, classes: &[EC2NodeClass]) -> Result<(
         let annotations = after.metadata.annotations.get_or_insert_default();
         annotations.insert(DISCOVERED_MEMORY.to_owned(), text);
         if let Err(error) = patch_object(&cloud.classes(), class, &after, Lock::None).await {
-            errors.push(format!("EC2NodeClass {}: {error}", name_of(class)?));
+            errors.push(format!("EC2NodeClass {}: {error}", class.shown_name()));
         }
     }
     ReconcileError::of_all(&errors)

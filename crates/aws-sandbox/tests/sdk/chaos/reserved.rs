@@ -5,7 +5,7 @@ use super::trouble::Trouble;
 use jiff::Timestamp;
 use kerf_aws::placement_group::Strategy;
 use kerf_aws_sandbox::account::{Account, PlacementGroup, Reservation, Signal, Zone};
-use kerf_chaos::{BIRTH, Dice};
+use kerf_chaos::{Dice, WORLD_START};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,7 +93,8 @@ fn set(spec: &mut Value, fields: Value) {
 }
 
 fn drawn(dice: &Dice, at: u64) -> Reservation {
-    let after = |minutes: u64| Some(Timestamp::from_second(BIRTH + i64::try_from(60 * minutes).unwrap()).unwrap());
+    let after =
+        |minutes: u64| Some(Timestamp::from_second(WORLD_START + i64::try_from(60 * minutes).unwrap()).unwrap());
     let (kind, interruptible, ends) = match dice.below(3) {
         0 => ("default", false, None),
         1 => ("default", true, None),
