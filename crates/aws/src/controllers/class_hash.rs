@@ -39,8 +39,8 @@ impl ClassHash {
                 let mut after = claim.clone();
                 after.metadata.annotations.get_or_insert_default().extend(migrated);
                 if let Err(error) = patch_object(&self.cloud.claims(), &claim, &after, Lock::None).await {
-                    let name = claim.metadata.name.as_deref().unwrap_or("without a name");
-                    errors.push(format!("NodeClaim {name}: {error}"));
+                    let name = claim.metadata.name.as_deref();
+                    errors.push(format!("NodeClaim {}: {error}", name.unwrap_or("without a name")));
                 }
             }
             ReconcileError::of_all(&errors)?;
