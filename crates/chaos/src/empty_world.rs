@@ -6,7 +6,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_apiserver::ApiServer;
 use kerf_runtime::Clock;
-use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 
 use crate::observation::{Instances, Observation};
 
@@ -47,42 +46,4 @@ impl EmptyWorld {
             api,
         }
     }
-}
-
-/// Runs something on a runtime of its own, in virtual time.
-///
-/// # Panics
-///
-/// If there can be no runtime.
-pub fn in_virtual_time<T>(what: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime")
-        .block_on(what)
-}
-
-/// What the controllers of a world log, debug lines included, at its times and on the standard error.
-pub fn debug_log(clock: &Clock) -> LogConfig {
-    let stderr = || Sinks::to(std::io::stderr());
-    LogConfig {
-        level: LogLevel::Debug,
-        sinks: stderr(),
-        error_sinks: stderr(),
-        commit: None,
-        clock: clock.clone(),
-    }
-}
-
-/// Which one ends first, and how; the first one of several that have ended. Waits for ever if there is none.
-pub async fn first_end<'a, P, End>(of: &'a mut [P], ended: impl Fn(&'a mut P) -> End) -> (usize, End::Output)
-where
-    End: Future + Unpin,
-{
-    if of.is_empty() {
-        return std::future::pending().await;
-    }
-    let (end, index, _) = futures::future::select_all(of.iter_mut().map(ended)).await;
-    (index, end)
 }
