@@ -7,6 +7,8 @@ pub const DISRUPTED: &str = "karpenter.sh/disrupted";
 /// The node takes no more pods: it is removed once its pods that may not be disrupted have finished. See
 /// [`crate::annotations::RETIRE_BLOCKED`].
 pub const RETIRING: &str = "kerf.sh/retiring";
+/// The node is not a destination of the pods that a command of consolidation moves. The value is when the taint ends, in seconds since 1970.
+pub const NOT_A_DESTINATION: &str = "kerf.sh/not-a-destination";
 /// The node has joined and is not yet registered (API-176).
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// The kubelet is not ready.
@@ -47,6 +49,16 @@ pub fn disrupted() -> Taint {
     Taint {
         key: DISRUPTED.to_owned(),
         effect: NO_SCHEDULE.to_owned(),
+        ..Taint::default()
+    }
+}
+
+/// The taint of a node that other nodes are preferred to until a time, in seconds since 1970.
+pub fn not_a_destination(until: i64) -> Taint {
+    Taint {
+        key: NOT_A_DESTINATION.to_owned(),
+        value: Some(until.to_string()),
+        effect: PREFER_NO_SCHEDULE.to_owned(),
         ..Taint::default()
     }
 }

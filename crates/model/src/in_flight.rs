@@ -68,6 +68,15 @@ pub struct StartedMove {
     pub nodes: usize,
 }
 
+/// Where kube-scheduler should bind the pods that a command moves, by the names of Nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Destinations {
+    /// Nodes onto which the command planned pods.
+    pub planned: Vec<Arc<str>>,
+    /// Other nodes with room for some of the pods.
+    pub avoided: Vec<Arc<str>>,
+}
+
 /// A move of consolidation that did not last: pods that were moved and then needed a new machine (deviation at DIS-119). Until it ends, a move of
 /// such pods onto such machines has to save more.
 #[derive(Clone, PartialEq, Debug)]

@@ -88,6 +88,8 @@ pub struct Options {
     pub commands_per_pass: CommandsPerPass,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
     pub startup_taints: Vec<String>,
+    /// Kerf's own: whether nodes to which a large command of consolidation moves no pods are tainted meanwhile.
+    pub destination_taints: bool,
     /// Kerf's own: whether pods are nominated to the nodes they are planned onto.
     pub nominate_pods: bool,
     /// Kerf's own: whether decisions are made and compared with those of another autoscaler, and none is carried out.
@@ -198,6 +200,7 @@ impl Options {
             consolidation_replacements: check.one_of("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS"),
             commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
             startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),
+            destination_taints: values.bool("destination-taints"),
             nominate_pods: values.bool("nominate-pods"),
             observe: values.bool("observe"),
             observe_file: check.observe_file(),

@@ -271,6 +271,7 @@ mod tests {
         "batch-max-duration",
         "batch-idle-duration",
         "instance-types-file-path",
+        "destination-taints",
         "nominate-pods",
         "observe",
         "observe-file",

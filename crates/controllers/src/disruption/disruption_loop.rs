@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::apply_retirement::apply_retirement;
 use super::cleanup::clean_up;
+use super::destination_taints::DestinationTaints;
 use super::progress::Progress;
 use super::queue::CommandQueue;
 use super::start::{Decided, Starter};
@@ -39,6 +40,7 @@ const ABNORMAL: Duration = Duration::from_secs(15 * 60);
 pub(crate) struct Disruption {
     context: Context,
     taints: DisruptionTaints,
+    destination_taints: DestinationTaints,
     starter: Starter,
     memory: Arc<Mutex<Memory>>,
     work: WorkLoop<()>,
@@ -63,6 +65,7 @@ impl Disruption {
         Arc::new(Self {
             context: context.clone(),
             taints: DisruptionTaints::new(context),
+            destination_taints: DestinationTaints::new(context),
             starter: Starter::new(context, queue),
             memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
             work: WorkLoop::singleton(context, NAME, retries()),
@@ -364,6 +367,7 @@ impl Reconciler for Disruption {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         clean_up(&self.context, &self.taints, self.context.now()).await?;
+        self.destination_taints.remove_ended().await;
         if self.is_in_doubt() {
             return Ok(Outcome::RequeueAfter(IDLE));
         }

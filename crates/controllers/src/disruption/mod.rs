@@ -15,6 +15,7 @@ mod apply_retirement;
 mod cleanup;
 mod condition_rules;
 mod conditions;
+mod destination_taints;
 mod disruption_loop;
 pub(crate) mod events;
 mod progress;

@@ -15,6 +15,7 @@ use kerf_runtime::{ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::{CommandInFlight, CommandNode};
 use kube::Api;
 
+use super::destination_taints::DestinationTaints;
 use super::events;
 use super::taints::DisruptionTaints;
 use crate::claim_writes::disrupt;
@@ -40,6 +41,7 @@ enum Finding {
 pub(crate) struct CommandQueue {
     context: Context,
     taints: DisruptionTaints,
+    destination_taints: DestinationTaints,
     retry: Retry,
     work: WorkLoop<String>,
 }
@@ -51,6 +53,7 @@ impl CommandQueue {
         Arc::new(Self {
             context: context.clone(),
             taints: DisruptionTaints::new(context),
+            destination_taints: DestinationTaints::new(context),
             retry: Retry::new(context, "disruption-deletions"),
             work: WorkLoop::new(context, NAME, limit).workers(context.workers(100, 1000)),
         })
@@ -201,7 +204,10 @@ impl Reconciler for CommandQueue {
             return Ok(Outcome::Done);
         };
         let finding = match self.replacements_missing(&command).await {
-            None => self.delete_nodes(&command).await,
+            None => {
+                self.destination_taints.put(&command.destinations).await;
+                self.delete_nodes(&command).await
+            }
             Some(finding) => finding,
         };
         let cluster = &self.context.cluster;
@@ -228,6 +234,7 @@ impl Reconciler for CommandQueue {
 
 #[cfg(test)]
 mod tests {
+    use kerf_model::in_flight::Destinations;
     use kerf_sandbox::CapturedLog;
     use kerf_state::Replacement;
     use serde_json::{from_value, json};
@@ -262,6 +269,7 @@ mod tests {
             reason: DisruptionReason::Drifted,
             nodes: Vec::new(),
             replacements: replacements.iter().map(replacement).collect(),
+            destinations: Destinations::default(),
             started: Duration::ZERO,
         });
     }
@@ -327,6 +335,7 @@ mod tests {
                 reason: DisruptionReason::Drifted,
                 nodes: vec![candidate(old)],
                 replacements: new.map(replacement).to_vec(),
+                destinations: Destinations::default(),
                 started: Duration::ZERO,
             });
         }
@@ -372,6 +381,7 @@ mod tests {
                 provider_id: "p://lost".into(),
             }],
             replacements: Vec::new(),
+            destinations: Destinations::default(),
             started: Duration::ZERO,
         });
         assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EXAMINE_EVERY));
@@ -394,6 +404,7 @@ mod tests {
                 provider_id: "p://before".into(),
             }],
             replacements: Vec::new(),
+            destinations: Destinations::default(),
             started: Duration::ZERO,
         });
         assert_eq!(examine(&queue).await, Outcome::Done);

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use kerf_api::{NodeClaim, NodePool};
-use kerf_decide::Method;
+use kerf_decide::{Method, destinations};
 use kerf_disruption::{Candidate, Command, Decision};
+use kerf_model::in_flight::Destinations;
 use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::snapshot::Snapshot;
@@ -153,9 +154,18 @@ impl Starter {
             reason: command.reason,
             nodes,
             replacements,
+            destinations: self.destinations(*method, command, snapshot),
             started,
         });
         Ok(())
+    }
+
+    /// Where the pods of a command should go, as far as kube-scheduler is told.
+    fn destinations(&self, method: Method, command: &Command, snapshot: &Snapshot) -> Destinations {
+        match method.consolidates() && self.context.options.destination_taints {
+            true => destinations(command, snapshot),
+            false => Destinations::default(),
+        }
     }
 
     /// Marks the nodes; those that could not be marked are left out of a deletion and fail a replacement (DIS-260).
@@ -513,6 +523,7 @@ mod tests {
             reason: DisruptionReason::Drifted,
             nodes: CommandNode::of(&candidate.node).into_iter().collect(),
             replacements: Vec::new(),
+            destinations: Destinations::default(),
             started: std::time::Duration::ZERO,
         });
         assert_eq!(start().await, Err("candidate is being disrupted".to_owned()));

@@ -53,12 +53,16 @@ impl DisruptionTaints {
     }
 
     /// Changes the Node of a name; one that is gone needs no change.
-    pub(super) async fn edit_node(&self, name: Option<&str>, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+    pub(super) async fn edit_node(
+        &self,
+        name: Option<&str>,
+        edit: impl Fn(&mut Node) + Copy + Send + Sync,
+    ) -> Result<(), kube::Error> {
         let Some(name) = name else { return Ok(()) };
         self.retry.run(|| self.edit_node_once(name, edit)).await
     }
 
-    async fn edit_node_once(&self, name: &str, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+    async fn edit_node_once(&self, name: &str, edit: impl Fn(&mut Node) + Send + Sync) -> Result<(), kube::Error> {
         if let Some(known) = self.context.cluster.node(name) {
             return edit_node(&self.context, &known, edit).await.map(drop);
         }

@@ -305,6 +305,14 @@ pub const DEFINITIONS: &[OptionDef] = &[
     )
     .of_kerf(),
     option(
+        "destination-taints",
+        "DESTINATION_TAINTS",
+        OptionKind::Bool,
+        "true",
+        "while a large consolidation command moves pods, taint nodes that are no destination (PreferNoSchedule, for a minute), so that pods go where they are planned",
+    )
+    .of_kerf(),
+    option(
         "startup-taints",
         "STARTUP_TAINTS",
         OptionKind::Text,

@@ -114,6 +114,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             Text,
             "One",
         ),
+        ("destination-taints", "DESTINATION_TAINTS", Bool, "true"),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
         ("nominate-pods", "NOMINATE_PODS", Bool, "false"),
         ("observe", "OBSERVE", Bool, "false"),

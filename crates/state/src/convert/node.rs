@@ -229,7 +229,7 @@ impl Converter {
         };
         let taints = match by_claim {
             Some(claim) => claim.taints.clone(),
-            None => node.map(|node| node.taints.clone()).unwrap_or_default(),
+            None => node.map(scheduling_taints).unwrap_or_default(),
         };
         let deleting = claim.is_some_and(|c| c.deleting) || node.is_some_and(|n| n.deleting);
         let claim_going = claim.is_some_and(ClaimFacts::is_going);
@@ -341,6 +341,12 @@ fn is_protected(annotations: Option<&BTreeMap<String, String>>) -> bool {
 }
 
 /// A taint; `None` for an unknown effect, which repels no pod.
+/// The taints that count in decisions. The one for moves of consolidation is about kube-scheduler's preference alone, and ends by itself.
+fn scheduling_taints(node: &NodeFacts) -> Vec<Taint> {
+    let counts = |taint: &&Taint| *taint.key != *taints::NOT_A_DESTINATION;
+    node.taints.iter().filter(counts).cloned().collect()
+}
+
 fn lean_taint(lean: &LeanTaint) -> Option<Taint> {
     Some(Taint {
         key: lean.key.as_str().into(),

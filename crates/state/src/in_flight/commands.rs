@@ -3,6 +3,7 @@
 //! A command lives in memory only. After a restart the disruption loop removes the taints and conditions it left (DIS-004, DIS-014).
 
 use kerf_model::budget::DisruptionReason;
+use kerf_model::in_flight::Destinations;
 use kerf_model::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct CommandInFlight {
     pub nodes: Vec<CommandNode>,
     /// The claims that replace them; none for a deletion.
     pub replacements: Vec<Replacement>,
+    /// Where its pods should go once its nodes are deleted.
+    pub destinations: Destinations,
     /// When it started, as uptime.
     pub started: Duration,
 }
@@ -151,6 +154,7 @@ mod tests {
             reason: DisruptionReason::Empty,
             nodes,
             replacements: Vec::new(),
+            destinations: Destinations::default(),
             started: Duration::ZERO,
         };
         commands.insert(command("1", vec![node("a"), node("b")]));

@@ -1,0 +1,106 @@
+//! The taint `kerf.sh/not-a-destination`: while the pods of a large command move, kube-scheduler should prefer the nodes onto which the command
+//! planned them (`kerf_decide::destinations`).
+//!
+//! The taint says when it ends, and is the only state: the disruption loop removes those that have ended, whoever wrote them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::taints;
+use kerf_model::in_flight::Destinations;
+use kerf_runtime::client::describe;
+use kerf_state::lean::{LeanNode, LeanTaint};
+
+use super::taints::DisruptionTaints;
+use crate::context::Context;
+
+/// How long the taint stays. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`), possibly with
+/// other destinations.
+const LASTS: Duration = Duration::from_secs(60);
+
+/// Writes and removes the taint.
+pub(super) struct DestinationTaints {
+    context: Context,
+    taints: DisruptionTaints,
+}
+
+impl DestinationTaints {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+            taints: DisruptionTaints::new(context),
+        }
+    }
+
+    /// Taints the nodes to avoid, and frees those planned for. Nodes that need no change cost no call; a write that fails is not repeated,
+    /// since pods may then go to a node that was not planned for, as without taints.
+    pub(super) async fn put(&self, destinations: &Destinations) {
+        let until = self
+            .context
+            .now()
+            .as_second()
+            .saturating_add(LASTS.as_secs().cast_signed());
+        let cluster = &self.context.cluster;
+        let known = |name: &Arc<str>| cluster.node(name);
+        let bare = destinations
+            .avoided
+            .iter()
+            .filter_map(known)
+            .filter(|node| ends(node).is_none());
+        self.edit_all(bare, |node| add_taint(node, until)).await;
+        let tainted = destinations
+            .planned
+            .iter()
+            .filter_map(known)
+            .filter(|node| ends(node).is_some());
+        self.edit_all(tainted, remove_taint).await;
+    }
+
+    /// Removes the taints that have ended. Those whose value is not a time were not written by Kerf as they are, and are removed as well.
+    pub(super) async fn remove_ended(&self) {
+        let now = self.context.now().as_second();
+        let ended = |node: &Arc<LeanNode>| ends(node).is_some_and(|until| until.is_none_or(|until| until <= now));
+        let nodes = self.context.cluster.nodes();
+        self.edit_all(nodes.into_iter().filter(ended), remove_taint).await;
+    }
+
+    async fn edit_all(
+        &self,
+        nodes: impl Iterator<Item = Arc<LeanNode>>,
+        edit: impl Fn(&mut Node) + Copy + Send + Sync,
+    ) {
+        let writes = nodes.map(|node| async move {
+            if let Err(error) = self.taints.edit_node(node.metadata.name.as_deref(), edit).await {
+                tracing::debug!(
+                    node = node.metadata.name,
+                    error = describe(&error),
+                    "the taint of a node that is no destination was not changed"
+                );
+            }
+        });
+        join_all(writes).await;
+    }
+}
+
+/// When the taint of a node ends, in seconds since 1970: `None` without a taint, `Some(None)` if its value is not a time.
+fn ends(node: &LeanNode) -> Option<Option<i64>> {
+    let ours = |taint: &&LeanTaint| taint.key == taints::NOT_A_DESTINATION;
+    let taint = node.spec.taints.iter().find(ours)?;
+    Some(taint.value.parse().ok())
+}
+
+fn add_taint(node: &mut Node, until: i64) {
+    let wanted = taints::not_a_destination(until);
+    let present = node.spec.get_or_insert_default().taints.get_or_insert_default();
+    if !present.iter().any(|taint| taint.key == wanted.key) {
+        present.push(wanted);
+    }
+}
+
+fn remove_taint(node: &mut Node) {
+    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        present.retain(|taint| taint.key != taints::NOT_A_DESTINATION);
+    }
+}
