@@ -5,6 +5,7 @@ mod awaited;
 mod case;
 mod constraint_cost;
 mod convergence;
+mod destinations;
 mod forecast;
 mod gap;
 mod passes;

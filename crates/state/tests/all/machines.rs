@@ -156,6 +156,20 @@ fn which_taints_count() {
     assert_eq!(taints(&mut mirror, "own").len(), 10);
 }
 
+// DIS-119 as docs/deviations.md has it
+#[test]
+fn the_taint_of_nodes_that_are_no_destination_does_not_count() {
+    const TAINTS: &str = "[{key: team, value: x, effect: NoSchedule},
+        {key: kerf.sh/not-a-destination, value: '1767225660', effect: PreferNoSchedule}]";
+    let mut mirror = mirror();
+    mirror.apply(claim("c", Some("cloud://n"), ""));
+    mirror.apply(node("n", INITIALIZED, TAINTS));
+    mirror.apply(node("own", "", TAINTS));
+    for name in ["n", "own"] {
+        assert_eq!(taints(&mut mirror, name), ["team=x:NoSchedule"]);
+    }
+}
+
 // SCH-061, SCH-062, LIF-196
 #[test]
 fn the_claims_amounts_fill_gaps_until_the_node_is_initialised() {

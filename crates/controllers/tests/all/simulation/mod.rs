@@ -15,6 +15,7 @@ mod consolidation_order;
 mod consolidation_retirement;
 mod consolidation_scoring;
 mod crash;
+mod destination_taints;
 mod disruption_loop;
 mod disruption_queue;
 mod disruption_scale;
