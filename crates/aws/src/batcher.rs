@@ -215,12 +215,15 @@ async fn describe(ec2: Arc<dyn Ec2>, filters: Query, ids: Vec<String>) -> Vec<Ca
         filters: filters.clone(),
     };
     let each = distinct(&ids);
-    let merged = ec2.instances(&query(each.clone())).await;
-    if each.len() == 1 {
-        // With one id, the answer or the error of the call is that of the id.
-        return vec![merged.map(|found| found.into_iter().next()); ids.len()];
-    }
-    let merged = merged.unwrap_or_default();
+    let merged = match ec2.instances(&query(each.clone())).await {
+        // With one id, the answer of the call is that of the id.
+        Ok(found) if each.len() == 1 => return vec![Ok(found.into_iter().next()); ids.len()],
+        // The permission to describe instances cannot depend on the instance.
+        Err(error) if each.len() == 1 || error.is_about_no_id() || error.is_unauthorized() => {
+            return vec![Err(error); ids.len()];
+        }
+        merged => merged.unwrap_or_default(),
+    };
     let dealt = deal_described(&ids, merged.into_iter().map(|instance| (instance.id.clone(), instance)));
     let alone = dealt.alone.iter().map(|id| {
         let (ec2, query) = (&ec2, query(vec![id.clone()]));
@@ -237,7 +240,7 @@ async fn describe(ec2: Arc<dyn Ec2>, filters: Query, ids: Vec<String>) -> Vec<Ca
 async fn terminate(ec2: Arc<dyn Ec2>, ids: Vec<String>) -> Vec<CallResult<()>> {
     let each = distinct(&ids);
     let merged = match ec2.terminate_instances(&each).await {
-        Err(error) if each.len() == 1 => return vec![Err(error); ids.len()],
+        Err(error) if each.len() == 1 || error.is_about_no_id() => return vec![Err(error); ids.len()],
         merged => merged.unwrap_or_default(),
     };
     let dealt = deal_terminated(&ids, merged);

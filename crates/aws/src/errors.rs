@@ -111,6 +111,11 @@ impl ApiError {
         self.code == "RequestLimitExceeded"
     }
 
+    /// Whether the cause is the number of calls, the service or the network, so that the same call for fewer ids would fail as well.
+    pub fn is_about_no_id(&self) -> bool {
+        self.is_rate_limited() || self.is_unanswered() || self.server_fault
+    }
+
     /// Whether the launch template of a fleet is gone (AWS-159).
     pub fn is_launch_template_not_found(&self) -> bool {
         self.code == LAUNCH_TEMPLATE_NOT_FOUND

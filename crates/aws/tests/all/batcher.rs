@@ -211,6 +211,31 @@ async fn equal_fleet_requests_are_one_call_for_many_instances() {
     );
 }
 
+// AWS-268, AWS-269 as docs/deviations.md has them
+#[tokio::test(start_paused = true)]
+async fn an_error_that_is_about_no_id_is_that_of_each() {
+    let (aws, batchers, _) = world();
+    let live = || vec![Filter::new("instance-state-name", LIVE_STATES)];
+    let asked = ["i-1", "i-2", "i-3"];
+    let describe = || join_all(asked.map(|id| batchers.describe(id, live())));
+    let terminate = || join_all(asked.map(|id| batchers.terminate(id)));
+    for (code, described, terminated) in [
+        ("RequestLimitExceeded", 1, 1),
+        ("RequestTimeout", 1, 1),
+        ("InternalError", 1, 1),
+        // The permission to terminate may depend on the tags of one of them.
+        ("UnauthorizedOperation", 1, 4),
+        ("InvalidInstanceID.Malformed", 4, 4),
+    ] {
+        aws.fail("DescribeInstances", code, "");
+        aws.fail("TerminateInstances", code, "");
+        assert!(describe().await.iter().all(Result::is_err), "{code}");
+        assert_eq!(aws.take_calls().len(), described, "{code}");
+        assert!(terminate().await.iter().all(Result::is_err), "{code}");
+        assert_eq!(aws.take_calls().len(), terminated, "{code}");
+    }
+}
+
 // AWS-268, AWS-269, AWS-270
 #[tokio::test(start_paused = true)]
 async fn ids_that_spoil_a_merged_call_are_asked_alone() {
