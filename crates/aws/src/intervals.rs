@@ -59,6 +59,8 @@ pub const INSTANCE_GC_FIRST_PASSES: u32 = 20;
 pub const INSTANCE_GC_PERIOD: Duration = minutes(2);
 /// Capacity reservations, gauges of offerings, status of instances (AWS-437).
 pub const MINUTE_PERIOD: Duration = minutes(1);
+/// Status of instances while it may not be described (deviation at AWS-322).
+pub const DENIED_POLL_PERIOD: Duration = minutes(15);
 /// Zonal shifts (AWS-438).
 pub const ZONAL_SHIFT_PERIOD: Duration = Duration::from_secs(30);
 /// A class whose dependencies are missing, and one that waits for validation (AWS-440).

@@ -4,7 +4,7 @@ use super::aws_cloud::AwsCloud;
 use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::interruption::{StatusCategory, StatusDetail, UnhealthyCounts, finding, parse, status_queries};
-use crate::intervals::MINUTE_PERIOD;
+use crate::intervals::{DENIED_POLL_PERIOD, MINUTE_PERIOD};
 use crate::labels::RESERVATION_ID;
 use crate::offering::{CapacityType, UnavailableKey};
 use crate::provider_id::instance_id;
@@ -26,7 +26,7 @@ pub(super) struct Signals {
 struct SignalState {
     queue_url: Option<String>,
     next_poll: Option<Instant>,
-    /// Polling was refused: it is not tried again before a restart (AWS-322).
+    /// Whether the last poll was refused for want of a permission (AWS-322).
     is_poll_denied: bool,
     unhealthy: UnhealthyCounts,
 }
@@ -181,11 +181,20 @@ impl Signals {
         Ok(claims.into_iter().filter_map(place).collect())
     }
 
+    /// Puts off the next poll after one that was refused, and logs the first refusal.
+    fn note_denied(&self, error: &ApiError) {
+        let mut state = self.state();
+        state.next_poll = Some(Instant::now() + DENIED_POLL_PERIOD);
+        if !std::mem::replace(&mut state.is_poll_denied, true) {
+            tracing::error!(
+                error = explain(error),
+                "instance status is polled only every 15 minutes: ec2:DescribeInstanceStatus is denied"
+            );
+        }
+    }
+
     /// Asks EC2 which instances are impaired or have maintenance events (AWS-320 to AWS-323).
     async fn poll(&self) -> Result<Vec<Interruption>, CloudError> {
-        if self.state().is_poll_denied {
-            return Ok(Vec::new());
-        }
         let mut details: BTreeMap<String, Vec<StatusDetail>> = BTreeMap::new();
         for query in status_queries() {
             match self.cloud.services.ec2.instance_status(&query).await {
@@ -195,11 +204,7 @@ impl Signals {
                     }
                 }
                 Err(error) if error.is_unauthorized() => {
-                    tracing::error!(
-                        error = explain(&error),
-                        "instance status is not polled: ec2:DescribeInstanceStatus is denied"
-                    );
-                    self.state().is_poll_denied = true;
+                    self.note_denied(&error);
                     return Ok(Vec::new());
                 }
                 Err(error) => {
@@ -209,6 +214,9 @@ impl Signals {
                     )));
                 }
             }
+        }
+        if std::mem::take(&mut self.state().is_poll_denied) {
+            tracing::info!("instance status is polled again: ec2:DescribeInstanceStatus is allowed");
         }
         let now = self.cloud.clock.now();
         let found: Vec<_> = details

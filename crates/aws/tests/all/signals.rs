@@ -269,12 +269,31 @@ async fn a_warning_does_not_wait_for_another_message_that_cannot_be_deleted() {
     assert!(world.provider.interruptions().await.is_err());
 }
 
-// AWS-322
+// AWS-322 as docs/deviations.md has it
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_is_denied_is_not_tried_again() {
+async fn a_poll_that_is_denied_is_tried_every_quarter_of_an_hour() {
     let (world, _) = world(&[]).await;
-    world.aws.fail("DescribeInstanceStatus", "UnauthorizedOperation", "no");
-    let received = tokio::time::timeout(Duration::from_secs(3600), world.provider.interruptions()).await;
+    for _ in 0..2 {
+        world.aws.fail("DescribeInstanceStatus", "UnauthorizedOperation", "no");
+    }
+    let sick = impaired(&world, "i-00000001", StatusCategory::Instance, 300);
+    world.aws.account().status = vec![sick];
+    let began = tokio::time::Instant::now();
+    let received = tokio::time::timeout(Duration::from_secs(30 * 60), world.provider.interruptions()).await;
     assert!(received.is_err());
-    assert_eq!(world.aws.count("DescribeInstanceStatus"), 1);
+    assert_eq!(world.aws.count("DescribeInstanceStatus"), 2, "after 1 and 16 minutes");
+    let signals = world.provider.interruptions().await.unwrap();
+    assert_eq!(
+        (signals.len(), began.elapsed().as_secs()),
+        (1, 31 * 60),
+        "it is allowed by now"
+    );
+    world.aws.account().status.clear();
+    let again = tokio::time::timeout(Duration::from_secs(61), world.provider.interruptions()).await;
+    assert!(again.is_err());
+    assert_eq!(
+        world.aws.count("DescribeInstanceStatus"),
+        2 + 2 * 3,
+        "every minute again"
+    );
 }
