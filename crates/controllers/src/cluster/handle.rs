@@ -1,6 +1,6 @@
 //! The handle on the cluster that all controllers share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
@@ -287,6 +287,11 @@ impl Cluster {
     /// Whether a command in flight holds a machine (DIS-023).
     pub(crate) fn holds(&self, machine: &kerf_model::node::Node) -> bool {
         self.read().mirror.holds(machine)
+    }
+
+    /// The names of the Nodes onto which commands in flight planned pods.
+    pub(crate) fn planned_destinations(&self) -> BTreeSet<Arc<str>> {
+        self.read().mirror.planned_destinations()
     }
 
     /// How long a command may take now (DIS-279).

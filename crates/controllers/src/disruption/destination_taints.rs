@@ -4,7 +4,6 @@
 //! The taint says when it ends, and is the only state: the disruption loop removes those that have ended, whoever wrote them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Node;
@@ -16,9 +15,9 @@ use kerf_state::lean::{LeanNode, LeanTaint};
 use super::taints::DisruptionTaints;
 use crate::context::Context;
 
-/// How long the taint stays. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`), possibly with
+/// How long the taint stays, in seconds. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`), possibly with
 /// other destinations.
-const LASTS: Duration = Duration::from_secs(60);
+const LASTS: i64 = 60;
 
 /// Writes and removes the taint.
 pub(super) struct DestinationTaints {
@@ -34,21 +33,15 @@ impl DestinationTaints {
         }
     }
 
-    /// Taints the nodes to avoid, and frees those planned for. Nodes that need no change cost no call; a write that fails is not repeated,
+    /// Taints the nodes to avoid, but for those onto which other commands in flight planned pods, and frees those planned for. Nodes that need no change cost no call; a write that fails is not repeated,
     /// since pods may then go to a node that was not planned for, as without taints.
     pub(super) async fn put(&self, destinations: &Destinations) {
-        let until = self
-            .context
-            .now()
-            .as_second()
-            .saturating_add(LASTS.as_secs().cast_signed());
+        let until = self.context.now().as_second().saturating_add(LASTS);
         let cluster = &self.context.cluster;
         let known = |name: &Arc<str>| cluster.node(name);
-        let bare = destinations
-            .avoided
-            .iter()
-            .filter_map(known)
-            .filter(|node| ends(node).is_none());
+        let planned = cluster.planned_destinations();
+        let avoided = destinations.avoided.iter().filter(|name| !planned.contains(*name));
+        let bare = avoided.filter_map(known).filter(|node| ends(node).is_none());
         self.edit_all(bare, |node| add_taint(node, until)).await;
         let tainted = destinations
             .planned
@@ -58,10 +51,11 @@ impl DestinationTaints {
         self.edit_all(tainted, remove_taint).await;
     }
 
-    /// Removes the taints that have ended. Those whose value is not a time were not written by Kerf as they are, and are removed as well.
+    /// Removes the taints that have ended, and those with a value that Kerf would not write now: the clock was set back since, or someone changed it.
     pub(super) async fn remove_ended(&self) {
         let now = self.context.now().as_second();
-        let ended = |node: &Arc<LeanNode>| ends(node).is_some_and(|until| until.is_none_or(|until| until <= now));
+        let lasts = |until: i64| until > now && until <= now.saturating_add(LASTS);
+        let ended = |node: &Arc<LeanNode>| ends(node).is_some_and(|until| !until.is_some_and(lasts));
         let nodes = self.context.cluster.nodes();
         self.edit_all(nodes.into_iter().filter(ended), remove_taint).await;
     }

@@ -108,6 +108,12 @@ impl Commands {
         &self.held
     }
 
+    /// The names of the Nodes onto which commands planned pods.
+    pub(crate) fn planned(&self) -> BTreeSet<Arc<str>> {
+        let planned = self.by_id.values().flat_map(|command| &command.destinations.planned);
+        planned.cloned().collect()
+    }
+
     /// How long a command may take now: 80 ms per machine that commands hold, at least `least`, at most an hour (DIS-279).
     pub(crate) fn time_limit(&self, least: Duration) -> Duration {
         time_limit(self.held.len(), least)
@@ -157,11 +163,19 @@ mod tests {
             destinations: Destinations::default(),
             started: Duration::ZERO,
         };
-        commands.insert(command("1", vec![node("a"), node("b")]));
+        commands.insert(CommandInFlight {
+            destinations: Destinations {
+                planned: vec!["d".into()],
+                avoided: vec!["e".into()],
+            },
+            ..command("1", vec![node("a"), node("b")])
+        });
         commands.insert(command("2", vec![node("c")]));
+        assert_eq!(commands.planned(), BTreeSet::from(["d".into()]));
         let held = |commands: &Commands| commands.held().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(held(&commands), ["a", "b", "c"]);
         commands.remove("1");
         assert_eq!(held(&commands), ["c"]);
+        assert_eq!(commands.planned(), BTreeSet::new());
     }
 }

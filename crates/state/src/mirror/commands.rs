@@ -61,6 +61,11 @@ impl Mirror {
         machine.provider_id.as_ref().is_some_and(|id| held.contains(id))
     }
 
+    /// The names of the Nodes onto which commands in flight planned pods.
+    pub fn planned_destinations(&self) -> BTreeSet<Arc<str>> {
+        self.in_flight.commands.planned()
+    }
+
     /// How long a command may take now: 80 ms per machine that commands hold, at least `least`, at most an hour (DIS-279).
     pub fn command_time_limit(&self, least: Duration) -> Duration {
         self.in_flight.commands.time_limit(least)

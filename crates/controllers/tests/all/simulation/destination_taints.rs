@@ -87,3 +87,29 @@ async fn without_the_option_no_node_is_tainted() {
         .await;
     simulation.stop().await;
 }
+
+// DIS-119 as docs/deviations.md has it
+#[tokio::test(start_paused = true)]
+async fn taints_with_values_that_kerf_would_not_write_are_removed() {
+    let simulation = filled(2, "spot", json!({"consolidateAfter": "Never"})).await;
+    let nodes = simulation.nodes().await;
+    let far = (simulation.context.now().as_second() + 3600).to_string();
+    for (node, value) in nodes.iter().zip(["soon", far.as_str()]) {
+        let taint = json!({"key": "kerf.sh/not-a-destination", "value": value, "effect": "PreferNoSchedule"});
+        let name = node.metadata.name.as_deref().expect("a name");
+        simulation
+            .patch::<Node>(name, json!({"spec": {"taints": [taint]}}))
+            .await;
+    }
+    simulation
+        .until("the taints are gone", 30, async |s| {
+            let nodes = s.nodes().await;
+            let mut taints = nodes
+                .iter()
+                .filter_map(|node| node.spec.as_ref()?.taints.as_ref())
+                .flatten();
+            taints.all(|taint| taint.key != "kerf.sh/not-a-destination")
+        })
+        .await;
+    simulation.stop().await;
+}
