@@ -11,9 +11,10 @@ use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Commands for which more nodes would be tainted than this number for each pod they move taint none: two writes for each taint cost more than
-/// the moves they save. The bench `day` with `KERF_DAY_LIFE=1` and the seeds 7, 8 and 9 has 2,117, 2,093 and 1,857 evictions where commands of 200
-/// pods or more taint nodes, 2,110, 2,134 and 2,115 with four times the writes where those of 50 do, and 2,202, 2,422 and 2,285 without taints.
+/// A command for which more nodes would be tainted than this number for each pod it moves taints none: each taint is written and removed, and
+/// that costs more than the moves it saves. The bench `day` with `KERF_DAY_LIFE=1` and the seeds 7, 8 and 9 has 2,069, 2,131 and 2,204 evictions
+/// with this limit, 2,110, 2,134 and 2,115 with four times the writes where every command of 50 pods taints nodes, and 2,202, 2,422 and 2,285
+/// without taints.
 const TAINTS_PER_POD: usize = 2;
 
 /// The destinations of a command, by node name, and the other managed nodes that have room for some pod it moves. Both are empty if it moves no

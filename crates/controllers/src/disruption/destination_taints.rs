@@ -15,8 +15,8 @@ use kerf_state::lean::{LeanNode, LeanTaint};
 use super::taints::DisruptionTaints;
 use crate::context::Context;
 
-/// How long the taint stays, in seconds. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`), possibly with
-/// other destinations.
+/// How long the taint stays, in seconds. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`),
+/// possibly with other destinations.
 const LASTS: i64 = 60;
 
 /// Writes and removes the taint.
@@ -33,8 +33,8 @@ impl DestinationTaints {
         }
     }
 
-    /// Taints the nodes to avoid, but for those onto which other commands in flight planned pods, and frees those planned for. Nodes that need no change cost no call; a write that fails is not repeated,
-    /// since pods may then go to a node that was not planned for, as without taints.
+    /// Taints the nodes to avoid, but for those onto which other commands in flight planned pods, and frees those planned for. Nodes that need
+    /// no change cost no call. A write that fails is not repeated: pods may then go to a node that was not planned for, as without taints.
     pub(super) async fn put(&self, destinations: &Destinations) {
         let until = self.context.now().as_second().saturating_add(LASTS);
         let cluster = &self.context.cluster;
@@ -51,7 +51,8 @@ impl DestinationTaints {
         self.edit_all(tainted, remove_taint).await;
     }
 
-    /// Removes the taints that have ended, and those with a value that Kerf would not write now: the clock was set back since, or someone changed it.
+    /// Removes the taints that have ended, and those with a value that Kerf would not write now: the clock was set back since, or someone
+    /// changed it.
     pub(super) async fn remove_ended(&self) {
         let now = self.context.now().as_second();
         let lasts = |until: i64| until > now && until <= now.saturating_add(LASTS);
