@@ -44,6 +44,11 @@ pub fn is_known_ephemeral(key: &str, effect: &str) -> bool {
     key.starts_with(READINESS_PREFIX) || KNOWN_EPHEMERAL.contains(&(key, effect))
 }
 
+/// Whether key and effect are those of [`not_a_destination`]. With another effect the key is someone else's taint.
+pub fn is_not_a_destination(key: &str, effect: &str) -> bool {
+    key == NOT_A_DESTINATION && effect == PREFER_NO_SCHEDULE
+}
+
 /// The taint put on a node that is to go.
 pub fn disrupted() -> Taint {
     Taint {

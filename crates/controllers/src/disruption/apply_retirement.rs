@@ -13,7 +13,7 @@ use kerf_runtime::ReconcileError;
 use kerf_runtime::client::describe;
 
 use super::events;
-use super::taints::DisruptionTaints;
+use super::taints::{DisruptionTaints, add_taint, remove_taint};
 use crate::context::Context;
 use crate::decision_inputs::DecisionInputs;
 
@@ -48,7 +48,10 @@ async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], taints:
         if has == should {
             continue;
         }
-        let edit = if should { add_taint } else { remove_taint };
+        let edit = |node: &mut Node| match should {
+            true => add_taint(node, taints::retiring()),
+            false => remove_taint(node, &taints::retiring()),
+        };
         // The next pass repeats a write that fails.
         if let Err(error) = taints.edit_node(node.node_name.as_deref(), edit).await {
             tracing::debug!(
@@ -66,20 +69,5 @@ async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], taints:
         for object in events::objects(context, node) {
             context.recorder.publish(events::retiring(object, should));
         }
-    }
-}
-
-fn add_taint(node: &mut Node) {
-    let retiring = taints::retiring();
-    let present = node.spec.get_or_insert_default().taints.get_or_insert_default();
-    if !present.iter().any(|taint| taints::matches(taint, &retiring)) {
-        present.push(retiring);
-    }
-}
-
-fn remove_taint(node: &mut Node) {
-    let retiring = taints::retiring();
-    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-        present.retain(|taint| !taints::matches(taint, &retiring));
     }
 }

@@ -12,7 +12,7 @@ use kerf_model::in_flight::Destinations;
 use kerf_runtime::client::describe;
 use kerf_state::lean::{LeanNode, LeanTaint};
 
-use super::taints::DisruptionTaints;
+use super::taints::{DisruptionTaints, add_taint, remove_taint};
 use crate::context::Context;
 
 /// How long the taint stays, in seconds. After a large deletion consolidation decides again a minute later (`crates/decide/src/pause.rs`),
@@ -34,7 +34,7 @@ impl DestinationTaints {
     }
 
     /// Taints the nodes to avoid, but for those onto which other commands in flight planned pods, and frees those planned for. Nodes that need
-    /// no change cost no call. A write that fails is not repeated: pods may then go to a node that was not planned for, as without taints.
+    /// no change cost no call. A write that fails is no error: pods may then go to a node that was not planned for, as without taints.
     pub(super) async fn put(&self, destinations: &Destinations) {
         let until = self.context.now().as_second().saturating_add(LASTS);
         let cluster = &self.context.cluster;
@@ -42,13 +42,15 @@ impl DestinationTaints {
         let planned = cluster.planned_destinations();
         let avoided = destinations.avoided.iter().filter(|name| !planned.contains(*name));
         let bare = avoided.filter_map(known).filter(|node| ends(node).is_none());
-        self.edit_all(bare, |node| add_taint(node, until)).await;
+        self.edit_all(bare, |node| add_taint(node, taints::not_a_destination(until)))
+            .await;
         let tainted = destinations
             .planned
             .iter()
             .filter_map(known)
             .filter(|node| ends(node).is_some());
-        self.edit_all(tainted, remove_taint).await;
+        self.edit_all(tainted, |node| remove_taint(node, &taints::not_a_destination(0)))
+            .await;
     }
 
     /// Removes the taints that have ended, and those with a value that Kerf would not write now: the clock was set back since, or someone
@@ -58,7 +60,10 @@ impl DestinationTaints {
         let lasts = |until: i64| until > now && until <= now.saturating_add(LASTS);
         let ended = |node: &Arc<LeanNode>| ends(node).is_some_and(|until| !until.is_some_and(lasts));
         let nodes = self.context.cluster.nodes();
-        self.edit_all(nodes.into_iter().filter(ended), remove_taint).await;
+        self.edit_all(nodes.into_iter().filter(ended), |node| {
+            remove_taint(node, &taints::not_a_destination(0));
+        })
+        .await;
     }
 
     async fn edit_all(
@@ -81,21 +86,7 @@ impl DestinationTaints {
 
 /// When the taint of a node ends, in seconds since 1970: `None` without a taint, `Some(None)` if its value is not a time.
 fn ends(node: &LeanNode) -> Option<Option<i64>> {
-    let ours = |taint: &&LeanTaint| taint.key == taints::NOT_A_DESTINATION;
+    let ours = |taint: &&LeanTaint| taints::is_not_a_destination(&taint.key, &taint.effect);
     let taint = node.spec.taints.iter().find(ours)?;
     Some(taint.value.parse().ok())
-}
-
-fn add_taint(node: &mut Node, until: i64) {
-    let wanted = taints::not_a_destination(until);
-    let present = node.spec.get_or_insert_default().taints.get_or_insert_default();
-    if !present.iter().any(|taint| taint.key == wanted.key) {
-        present.push(wanted);
-    }
-}
-
-fn remove_taint(node: &mut Node) {
-    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-        present.retain(|taint| taint.key != taints::NOT_A_DESTINATION);
-    }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, taints};
@@ -37,13 +37,13 @@ impl DisruptionTaints {
 
     /// Marks a node that is to go (DIS-257, DIS-258).
     pub(super) async fn mark(&self, node: &CommandNode, reason: DisruptionReason) -> Result<(), kube::Error> {
-        self.edit_node(node.node.as_deref(), add_taint).await?;
+        self.edit_node(node.node.as_deref(), add_disrupted).await?;
         self.edit_claim(node, Some(reason)).await
     }
 
     /// Removes the taint (DIS-011).
     pub(super) async fn untaint(&self, node: &CommandNode) -> Result<(), kube::Error> {
-        self.edit_node(node.node.as_deref(), remove_taint).await
+        self.edit_node(node.node.as_deref(), remove_disrupted).await
     }
 
     /// Removes all marks (DIS-011, DIS-012).
@@ -121,24 +121,31 @@ fn set_reason(claim: &mut NodeClaim, reason: Option<DisruptionReason>, now: Time
     }
 }
 
-/// DIS-259: key and effect decide whether it is there.
-fn add_taint(node: &mut Node) {
-    let disrupted = taints::disrupted();
+/// Adds a taint, unless the node has one of its key and effect (DIS-259).
+pub(super) fn add_taint(node: &mut Node, wanted: Taint) {
     let present = node.spec.get_or_insert_default().taints.get_or_insert_default();
-    if !present.iter().any(|taint| taints::matches(taint, &disrupted)) {
-        present.push(disrupted);
+    if !present.iter().any(|taint| taints::matches(taint, &wanted)) {
+        present.push(wanted);
     }
 }
 
+/// Removes the taints of this one's key and effect.
+pub(super) fn remove_taint(node: &mut Node, unwanted: &Taint) {
+    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        present.retain(|taint| !taints::matches(taint, unwanted));
+    }
+}
+
+fn add_disrupted(node: &mut Node) {
+    add_taint(node, taints::disrupted());
+}
+
 /// A Node that is being deleted keeps the taint (DIS-011).
-fn remove_taint(node: &mut Node) {
+fn remove_disrupted(node: &mut Node) {
     if node.metadata.deletion_timestamp.is_some() {
         return;
     }
-    let disrupted = taints::disrupted();
-    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
-        present.retain(|taint| !taints::matches(taint, &disrupted));
-    }
+    remove_taint(node, &taints::disrupted());
 }
 
 /// Whether a Node carries the taint and could lose it.
@@ -194,16 +201,16 @@ mod tests {
     #[test]
     fn the_taint_is_known_by_key_and_effect_and_has_no_value() {
         let mut bare = Node::default();
-        add_taint(&mut bare);
-        add_taint(&mut bare);
+        add_disrupted(&mut bare);
+        add_disrupted(&mut bare);
         assert_eq!(texts(&bare), ["karpenter.sh/disrupted=:NoSchedule"]);
         let mut valued = node("x", "NoSchedule");
-        add_taint(&mut valued);
+        add_disrupted(&mut valued);
         assert_eq!(texts(&valued), ["karpenter.sh/disrupted=x:NoSchedule"]);
-        remove_taint(&mut valued);
+        remove_disrupted(&mut valued);
         assert_eq!(texts(&valued), [""; 0]);
         let mut other = node("", "NoExecute");
-        remove_taint(&mut other);
+        remove_disrupted(&mut other);
         assert_eq!(texts(&other), ["karpenter.sh/disrupted=:NoExecute"]);
     }
 
@@ -287,7 +294,7 @@ mod tests {
         going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
             jiff::Timestamp::UNIX_EPOCH,
         ));
-        remove_taint(&mut going);
+        remove_disrupted(&mut going);
         assert_eq!(texts(&going), ["karpenter.sh/disrupted=:NoSchedule"]);
     }
 }

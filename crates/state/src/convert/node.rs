@@ -343,7 +343,7 @@ fn is_protected(annotations: Option<&BTreeMap<String, String>>) -> bool {
 /// A taint; `None` for an unknown effect, which repels no pod.
 /// The taints that count in decisions. The one for moves of consolidation is about kube-scheduler's preference alone, and ends by itself.
 fn scheduling_taints(node: &NodeFacts) -> Vec<Taint> {
-    let counts = |taint: &&Taint| *taint.key != *taints::NOT_A_DESTINATION;
+    let counts = |taint: &&Taint| !taints::is_not_a_destination(&taint.key, taint.effect.as_str());
     node.taints.iter().filter(counts).cloned().collect()
 }
 

@@ -160,13 +160,18 @@ fn which_taints_count() {
 #[test]
 fn the_taint_of_nodes_that_are_no_destination_does_not_count() {
     const TAINTS: &str = "[{key: team, value: x, effect: NoSchedule},
-        {key: kerf.sh/not-a-destination, value: '1767225660', effect: PreferNoSchedule}]";
+        {key: kerf.sh/not-a-destination, value: '1767225660', effect: PreferNoSchedule},
+        {key: kerf.sh/not-a-destination, effect: NoSchedule}]";
     let mut mirror = mirror();
     mirror.apply(claim("c", Some("cloud://n"), ""));
     mirror.apply(node("n", INITIALIZED, TAINTS));
     mirror.apply(node("own", "", TAINTS));
     for name in ["n", "own"] {
-        assert_eq!(taints(&mut mirror, name), ["team=x:NoSchedule"]);
+        assert_eq!(
+            taints(&mut mirror, name),
+            ["team=x:NoSchedule", "kerf.sh/not-a-destination:NoSchedule"],
+            "with another effect it is someone else's"
+        );
     }
 }
 
