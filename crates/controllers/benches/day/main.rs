@@ -8,6 +8,8 @@
 //! options, separated by `;`. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder
 //! `packing`.
 //!
+//! `KERF_DAY_LOG=1` writes the log of the controllers to the standard error.
+//!
 //! `KERF_DAY_LIFE=1` lets each set of options live through another hour instead: the cluster is scaled up to 6,000 pods and down to 2,400
 //! (`scale_down.rs`), and is printed every 20 seconds.
 
@@ -18,10 +20,12 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::NodeClaim;
+use kerf_chaos::debug_log;
 use kerf_controllers::{Manager, ManagerConfig};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
+use kerf_runtime::logging::{LogConfig, LogLevel};
 use kerf_runtime::metrics::catalogue::PODS_EVICTION_REQUESTS;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{CancellationToken, Metrics, Options};
@@ -124,6 +128,7 @@ struct World {
     metrics: Metrics,
     shutdown: CancellationToken,
     manager: tokio::task::JoinHandle<Result<(), kerf_controllers::ManagerError>>,
+    _log: Option<tracing::subscriber::DefaultGuard>,
     _sandbox: Sandbox,
 }
 
@@ -146,6 +151,11 @@ impl World {
             ..ManagerConfig::alone(client.clone(), provider, interner, sandbox.clock().clone())
         };
         config.tuning.compare = false;
+        let log = || LogConfig {
+            level: LogLevel::Info,
+            ..debug_log(sandbox.clock())
+        };
+        let log = std::env::var_os("KERF_DAY_LOG").map(|_| log().on_this_thread());
         let shutdown = CancellationToken::new();
         let manager = tokio::spawn(Manager::new(config).run(shutdown.clone()));
         Self {
@@ -154,6 +164,7 @@ impl World {
             metrics,
             shutdown,
             manager,
+            _log: log,
             _sandbox: sandbox,
         }
     }
