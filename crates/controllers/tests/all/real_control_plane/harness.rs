@@ -11,10 +11,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool, Provider};
 use kerf_chaos::{NamespacedObject, Object};
 use kerf_cli::controller_rules;
-use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Timeouts, Tuning};
+use kerf_controllers::{Context, Election, Manager, ManagerConfig, ManagerError, Timeouts, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
+use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::options::FeatureGates;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kerf_sandbox::{ActorOptions, Actors, KubeletOptions, NodeSelection, Scoring};
@@ -29,6 +30,8 @@ use crate::merge::merge;
 use crate::objects::{create, create_in};
 use crate::real_control_plane::control_plane::{CONTROLLER, ControlPlane};
 
+/// The lease of replicas, in the namespace `default`.
+pub(crate) const LEASE: &str = "kerf";
 /// The time between two checks of a condition that is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 /// One control plane at a time: two on a small machine make each other miss their deadlines.
@@ -111,6 +114,24 @@ impl Cluster {
 
     /// The same with features, and with another patience than usual.
     pub(crate) fn controllers_with(&self, feature_gates: FeatureGates, timeouts: Timeouts) -> Controllers {
+        self.start_controllers(feature_gates, timeouts, None)
+    }
+
+    /// Starts controllers that act while they hold [`LEASE`].
+    pub(crate) fn replica(&self, identity: &str) -> Controllers {
+        let election = Election {
+            client: self.plane.controller_client(&ApiLayers::new()),
+            config: ElectionConfig::new(LEASE, "default", identity),
+        };
+        self.start_controllers(FeatureGates::default(), Timeouts::default(), Some(election))
+    }
+
+    fn start_controllers(
+        &self,
+        feature_gates: FeatureGates,
+        timeouts: Timeouts,
+        election: Option<Election>,
+    ) -> Controllers {
         let options = Options {
             batch_idle_duration: Duration::from_millis(200),
             batch_max_duration: Duration::from_secs(1),
@@ -128,6 +149,7 @@ impl Cluster {
         let catalogue = builtin_catalogue(&interner);
         let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
         let manager = Manager::new(ManagerConfig {
+            election,
             options,
             seed,
             metrics,

@@ -19,6 +19,7 @@ mod many;
 mod node_claims;
 mod process;
 mod repair;
+mod replicas;
 mod restart;
 mod runaway;
 mod scaling;
