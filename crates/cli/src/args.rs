@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use kerf_api::StartupTaints;
 use kerf_aws::options::AwsFeatureGates;
 use kerf_runtime::options::taint_keys;
+use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
     PreferencePolicy, Replacements, UnknownPolicy,
@@ -228,6 +229,15 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) consolidation_savings_per_pod: SavingsPerPod,
+    /// Percent of the price of nodes that their replacements must save.
+    #[arg(
+        long,
+        env = "CONSOLIDATION_MIN_SAVINGS_PERCENT",
+        value_name = "PERCENT",
+        allow_negative_numbers = true,
+        default_value_t
+    )]
+    pub(crate) consolidation_min_savings_percent: MinSavingsPercent,
     /// How many nodes may replace those of a consolidation command: one, or up to three where no single one is cheaper.
     #[arg(long, env = "CONSOLIDATION_REPLACEMENTS", value_parser = policy::<Replacements>(), default_value_t)]
     pub(crate) consolidation_replacements: Replacements,

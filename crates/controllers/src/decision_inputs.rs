@@ -72,6 +72,7 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
         },
         spot_to_spot: options.feature_gates.spot_to_spot_consolidation,
         savings_per_pod: options.consolidation_savings_per_pod,
+        min_savings: options.consolidation_min_savings_percent,
         replacements: options.consolidation_replacements,
         commands_per_pass: options.commands_per_pass,
         static_capacity: options.feature_gates.static_capacity,

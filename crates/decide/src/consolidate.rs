@@ -143,6 +143,7 @@ pub(crate) fn with_consolidation<T>(
         settings: Settings {
             spot_to_spot: inputs.settings.spot_to_spot,
             savings_per_pod: inputs.settings.savings_per_pod,
+            min_savings: inputs.settings.min_savings,
             replacements: inputs.settings.replacements,
             threads: inputs.settings.solver.threads,
             ..Settings::default()

@@ -5,6 +5,7 @@ use kerf_disruption::{Obstacle, SavingsPerPod, Unread, closed};
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
+use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::{CommandsPerPass, Destinations, Replacements};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub spot_to_spot: bool,
     /// What consolidation must save for each pod it moves.
     pub savings_per_pod: SavingsPerPod,
+    /// What replacements must save of the price of the nodes they replace.
+    pub min_savings: MinSavingsPercent,
     /// The gate `StaticCapacity`.
     pub static_capacity: bool,
     /// How many nodes may replace those of a consolidation command.

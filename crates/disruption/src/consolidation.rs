@@ -7,13 +7,14 @@ use crate::replacement_options::ReplacementOptions;
 use crate::savings_per_pod::SavingsPerPod;
 use crate::simulation::{Protected, Simulation, WhatIf, marked};
 use crate::unconsolidatable::Unconsolidatable;
-use kerf_model::budget::DisruptionReason;
+use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::in_flight::UndoneMove;
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
+use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::Replacements;
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub spot_to_spot: bool,
     /// What a command must save for each pod it moves.
     pub savings_per_pod: SavingsPerPod,
+    /// What replacements must save of the price of the nodes they replace.
+    pub min_savings: MinSavingsPercent,
     /// How many nodes may replace those of a command.
     pub replacements: Replacements,
     /// The number of threads; no decision depends on it.
@@ -41,6 +44,7 @@ impl Default for Settings {
         Self {
             spot_to_spot: false,
             savings_per_pod: SavingsPerPod::default(),
+            min_savings: MinSavingsPercent::default(),
             replacements: Replacements::default(),
             threads: 1,
             effort: 300_000,
@@ -88,12 +92,14 @@ impl Consolidation<'_> {
         if let Some(sentence) = simulation.failure() {
             return refuse(Unconsolidatable::Unplaceable(sentence), simulation);
         }
-        let limit: Price = candidates.iter().map(|candidate| candidate.price).sum();
+        let before: Price = candidates.iter().map(|candidate| candidate.price).sum();
+        let limit = before - self.least_savings(candidates);
         let one = match simulation.plan.launches.as_slice() {
             [] => Ok(Vec::new()),
-            [launch] => self
-                .cheaper(launch, limit, candidates)
-                .map(|replacement| vec![replacement]),
+            [launch] => match self.cheaper(launch, limit, candidates) {
+                Ok(replacement) => Ok(vec![replacement]),
+                Err(why) => Err(saves_too_little(launch, before, limit).unwrap_or(why)),
+            },
             several => Err(Unconsolidatable::NeedsSeveral(several.len())),
         };
         match one {
@@ -103,6 +109,14 @@ impl Consolidation<'_> {
                 None => refuse(why, simulation),
             },
         }
+    }
+
+    /// What replacements of these nodes must save. Pools whose policy is Balanced have a measure of their own (DIS-190).
+    fn least_savings(&self, candidates: &[&Candidate]) -> Price {
+        let judged = |candidate: &&&Candidate| candidate.pool.disruption.consolidation == ConsolidationPolicy::Balanced;
+        let others = candidates.iter().filter(|candidate| !judged(candidate));
+        let price: Price = others.map(|candidate| candidate.price).sum();
+        Price::from_pico(self.settings.min_savings.of(price.pico()))
     }
 
     /// The launch, narrowed to instance types that cost less than `limit`, which is at most the price of the nodes that go (DIS-132 to DIS-139).
@@ -164,6 +178,15 @@ impl Consolidation<'_> {
         let pods = self.what_if.pods(&candidates, Protected::Stay);
         (self.checker)(&after, &pods, plan).map_err(Unconsolidatable::Refused)
     }
+}
+
+/// The reason, if the launch would cost less than the nodes before, but not less than `limit`.
+fn saves_too_little(launch: &Launch, before: Price, limit: Price) -> Option<Unconsolidatable> {
+    let price = launch.price().filter(|price| (limit..before).contains(price))?;
+    Some(Unconsolidatable::SavesTooLittle {
+        savings: before - price,
+        required: before - limit,
+    })
 }
 
 /// The command that replaces nodes.

@@ -451,7 +451,7 @@ fn staying(
         ),
         Unconsolidatable::SavesTooLittle { .. } => (
             own(),
-            "nothing to do: it goes when its removal saves more, or lower --consolidation-savings-per-pod".to_owned(),
+            "nothing to do: it goes when its removal saves more, or lower --consolidation-savings-per-pod or --consolidation-min-savings-percent".to_owned(),
         ),
         Unconsolidatable::MoveUndone { until, .. } => {
             (own(), format!("wait until {until}, or make more room on other nodes"))

@@ -14,16 +14,17 @@ use kerf_units::policy::Replacements;
 const REPLACEMENTS_MAX: usize = 3;
 /// Sets of nodes with more pods are not tried: packing them takes too long.
 const PODS_MAX: usize = 300;
-/// A command must save at least the price of its nodes divided by this number. Less is not worth the pods' moves.
+/// A command must save at least the price of its nodes divided by this number, or more if the option says so. Less is not worth the pods' moves.
 const SAVINGS_PARTS: i64 = 10;
 
 impl Consolidation<'_> {
-    /// The command with several replacements that together cost less than `limit`, the price of the nodes that go. `one` is the simulation
-    /// that found no single replacement.
+    /// The command with several replacements that together cost less than `limit`, which is at most the price of the nodes that go. `one` is
+    /// the simulation that found no single replacement.
     pub(crate) fn several(&self, candidates: &[&Candidate], limit: Price, one: &Simulation) -> Option<Command> {
         let pods: usize = candidates.iter().map(|candidate| candidate.pods.len()).sum();
         let priced = candidates.iter().all(|candidate| candidate.price > Price::ZERO);
-        let most = Price::from_pico(limit.pico() - limit.pico() / SAVINGS_PARTS);
+        let before: Price = candidates.iter().map(|candidate| candidate.price).sum();
+        let most = limit.min(Price::from_pico(before.pico() - before.pico() / SAVINGS_PARTS));
         if self.settings.replacements == Replacements::One
             || !priced
             || pods > PODS_MAX

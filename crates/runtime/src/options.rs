@@ -15,6 +15,7 @@ pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values, go_bool};
 pub use remarks::{Remark, unknown_gates};
 
+use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy,
     Replacements,
@@ -82,6 +83,8 @@ pub struct Options {
     pub consolidation_destinations: Destinations,
     /// Kerf's own: what a consolidation command must save per hour for each pod it moves.
     pub consolidation_savings_per_pod: SavingsPerPod,
+    /// Kerf's own: what replacements must save of the price of the nodes they replace.
+    pub consolidation_min_savings_percent: MinSavingsPercent,
     /// Kerf's own: how many nodes may replace those of a consolidation command.
     pub consolidation_replacements: Replacements,
     /// Kerf's own: how many commands of consolidation a pass may start.
@@ -197,6 +200,8 @@ impl Options {
             consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
             consolidation_savings_per_pod: check
                 .one_of("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
+            consolidation_min_savings_percent: check
+                .one_of("consolidation-min-savings-percent", "CONSOLIDATION_MIN_SAVINGS_PERCENT"),
             consolidation_replacements: check.one_of("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS"),
             commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
             startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),

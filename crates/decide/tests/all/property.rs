@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 /// Dollars per hour that a command must save for each pod it moves.
 const SAVINGS: [&str; 3] = ["0", "0.002", "0.02"];
+const MIN_SAVINGS: [&str; 3] = ["0", "10", "40"];
 
 /// A node of the spot market, or one that drifted, was nominated or is not consolidatable yet.
 fn change_node(draw: &mut Draw, cluster: &mut Cluster, name: &str, may_drift: bool) {
@@ -112,6 +113,7 @@ fn case(seed: u64) -> Case {
         ..Settings::default()
     };
     case.settings.solver.packing = draw.pick(&[Packing::Balanced, Packing::Cheapest, Packing::Upstream]);
+    case.settings.min_savings = draw.pick(&MIN_SAVINGS).parse().unwrap();
     case
 }
 
@@ -208,6 +210,10 @@ fn command_is_sound(case: &Case, command: &Command) -> Result<(), String> {
     let required = case.settings.savings_per_pod.pico() * pods as i64;
     if command.savings() < Price::from_pico(required) {
         return Err("it saves too little for its pods".to_owned());
+    }
+    let part = case.settings.min_savings.of(command.price_before().pico());
+    if !command.replacements.is_empty() && command.savings() < Price::from_pico(part) {
+        return Err("its replacements save too little of the price".to_owned());
     }
     if case.settings.replacements == Replacements::One && command.replacements.len() > 1 {
         return Err("it has several replacements".to_owned());

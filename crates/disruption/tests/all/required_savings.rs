@@ -2,7 +2,7 @@
 //! DIS-134).
 
 use crate::fixture::{Asked, Cluster, ago, sized};
-use kerf_disruption::Settings;
+use kerf_disruption::{Command, Settings};
 use kerf_model::in_flight::{MachineKind, UndoneMove};
 use kerf_model::price::Price;
 use std::collections::BTreeSet;
@@ -117,14 +117,14 @@ fn nodes_that_together_save_far_more_than_undone_moves_cost_go() {
 #[test]
 fn a_command_saves_enough_for_every_pod_it_moves() {
     let mut cluster = Cluster::new();
-    cluster.typed("a", &[("small", 2000, 0.1), ("tiny", 1000, 0.095)], |_| {});
+    cluster.typed("a", &[("small", 2000, 0.1), ("tiny", 1000, 0.09)], |_| {});
     cluster.of_kind("a-1", "small", |_| {});
     for at in 0..9 {
         cluster.bound("a-1", &format!("p-{at}"), sized(100));
     }
     let asked = Asked {
         settings: Settings {
-            savings_per_pod: "0.0005".parse().expect("an amount"),
+            savings_per_pod: "0.001".parse().expect("an amount"),
             ..Settings::default()
         },
         ..Asked::default()
@@ -134,9 +134,41 @@ fn a_command_saves_enough_for_every_pod_it_moves() {
     for at in 9..11 {
         cluster.bound("a-1", &format!("p-{at}"), sized(0));
     }
-    assert_eq!(replaced(&cluster), None, "half a cent for eleven pods");
+    assert_eq!(replaced(&cluster), None, "a cent for eleven pods");
     assert!(
         Asked::default().single(&cluster).command.is_some(),
         "as upstream has it"
     );
+}
+
+// DIS-134 as docs/deviations.md has it
+#[test]
+fn replacements_save_a_part_of_the_price() {
+    let mut cluster = Cluster::new();
+    let sizes = [("small", 2000, 0.1), ("tiny", 1000, 0.091), ("tinier", 900, 0.089)];
+    cluster.typed("a", &sizes, |_| {});
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", sized(800));
+    let asked = |percent: &str| Asked {
+        settings: Settings {
+            min_savings: percent.parse().expect("a percentage"),
+            ..Settings::default()
+        },
+        ..Asked::default()
+    };
+    let types = |percent| {
+        let found = asked(percent).single(&cluster);
+        let why = found.staying.first().map(|staying| staying.why.to_string());
+        let options = |command: Command| command.replacements[0].types.len();
+        (found.command.map(options), why)
+    };
+    assert_eq!(types("0"), (Some(2), None), "as upstream has it");
+    assert_eq!(types("10"), (Some(1), None), "tiny would save less");
+    let why = "removing it saves $0.0110 per hour; moving its pods must save $0.0120";
+    assert_eq!(types("12").1.as_deref(), Some(why));
+    // Nothing replaces a node whose pods fit elsewhere.
+    cluster.of_kind("a-2", "small", |_| {});
+    cluster.bound("a-2", "q", sized(1100));
+    let deleted = asked("99").single(&cluster).command.map(|command| command.short());
+    assert_eq!(deleted.as_deref(), Some("delete: [a-1]"));
 }

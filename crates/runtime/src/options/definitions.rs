@@ -289,6 +289,14 @@ pub const DEFINITIONS: &[OptionDef] = &[
     )
     .of_kerf(),
     option(
+        "consolidation-min-savings-percent",
+        "CONSOLIDATION_MIN_SAVINGS_PERCENT",
+        OptionKind::Text,
+        "5",
+        "what the replacements of a consolidation command must save of the price of the nodes they replace, in percent; 0 accepts every saving, as Karpenter does",
+    )
+    .of_kerf(),
+    option(
         "consolidation-replacements",
         "CONSOLIDATION_REPLACEMENTS",
         OptionKind::Text,

@@ -107,6 +107,12 @@ fn flags_variables_and_defaults_are_the_contracts() {
             Text,
             "0",
         ),
+        (
+            "consolidation-min-savings-percent",
+            "CONSOLIDATION_MIN_SAVINGS_PERCENT",
+            Text,
+            "5",
+        ),
         ("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS", Text, "One"),
         (
             "disruption-commands-per-pass",
