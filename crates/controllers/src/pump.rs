@@ -54,13 +54,12 @@ where
 }
 
 /// A list that is not complete yet.
-struct Filling<K> {
+struct Filling<K: Watched> {
     begun: u64,
-    /// By pointer: a growing list of large objects would be copied again and again.
-    objects: Vec<Arc<K>>,
+    objects: Vec<K::Listed>,
 }
 
-impl<K> Default for Filling<K> {
+impl<K: Watched> Default for Filling<K> {
     fn default() -> Self {
         Self {
             begun: 0,
@@ -70,7 +69,7 @@ impl<K> Default for Filling<K> {
 }
 
 /// Collects a list until it is complete; the cluster keeps the old state until then.
-struct Fold<K> {
+struct Fold<K: Watched> {
     cluster: Cluster,
     gate: SyncGate,
     relist: Arc<Relist>,
@@ -99,11 +98,14 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                     ..Filling::default()
                 });
             }
-            WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(Arc::new(object)),
+            WatchEvent::Init(object) => {
+                let listed = K::listed(&self.cluster, object);
+                self.filling.get_or_insert_default().objects.extend(listed);
+            }
             WatchEvent::InitDone => {
                 let Filling { begun, objects } = self.filling.take().unwrap_or_default();
                 self.unreadable.complete();
-                let changes = K::reset(&self.cluster, &objects, &self.unreadable.keys());
+                let changes = K::reset(&self.cluster, objects, &self.unreadable.keys());
                 self.report_unreadable();
                 self.cluster.notify(changes);
                 self.gate.mark(&K::kind(&()));

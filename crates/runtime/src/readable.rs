@@ -105,13 +105,15 @@ fn tree(text: &str) -> Value {
 }
 
 impl<K: DeserializeOwned + Resource> Readable<K> {
-    /// Reads the JSON text of an object. An object without a name or unique id is unreadable: an API server gives every object both.
+    /// Reads the JSON text of an object, without `managedFields`: most of an object's memory, and read by nobody. An object without a name or
+    /// unique id is unreadable: an API server gives every object both.
     pub(crate) fn of(text: &str) -> Self {
         let unreadable = |error| Unreadable::of(&tree(text), error);
-        let object: K = match serde_json::from_str(text) {
+        let mut object: K = match serde_json::from_str(text) {
             Ok(object) => object,
             Err(_) => return Self(Err(unreadable(problem::<K>(text)))),
         };
+        object.meta_mut().managed_fields = None;
         Self(match missing(object.meta()) {
             None => Ok(object),
             Some(field) => Err(unreadable(format!("{field}: is missing"))),
@@ -187,6 +189,16 @@ mod tests {
     use kube::core::{ObjectList, WatchEvent};
 
     use super::*;
+
+    #[test]
+    fn managed_fields_are_not_kept() {
+        let text = r#"{"metadata": {"name": "a", "uid": "u", "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:data": {}}}]}}"#;
+        let read = Readable::<ConfigMap>::of(text).0.expect("readable");
+        assert_eq!(
+            (read.metadata.name.as_deref(), read.metadata.managed_fields),
+            (Some("a"), None)
+        );
+    }
 
     #[test]
     fn an_unreadable_object_of_a_list_is_known_by_its_name() {

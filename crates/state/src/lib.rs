@@ -30,6 +30,6 @@ pub use cluster_objects::ClusterObjects;
 pub use convert::{Conventions, Converter, NodeNomination, PodMeasures};
 pub use cost::{PoolCost, pool_cost};
 pub use in_flight::{CommandInFlight, CommandNode, Now, Placed, PodTime, PodTimes, Replacement, SuspiciousList};
-pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport, WaitingPod};
+pub use mirror::{ListedPod, Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport, WaitingPod};
 pub use node_class::{NodeClass, ReportedClass};
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};

@@ -34,6 +34,7 @@ fn change(cluster: &Cluster, buffer: &CapacityBuffer, act: impl FnOnce(&mut Mirr
 
 impl Watched for CapacityBuffer {
     const CHECKED: CheckedKind = CheckedKind::Mirrored(Kind::CapacityBuffer);
+    type Listed = Arc<Self>;
 
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
         let object = Arc::new(object);
@@ -48,10 +49,14 @@ impl Watched for CapacityBuffer {
         cluster.lock().mirror.expect_list(Kind::CapacityBuffer);
     }
 
-    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
+    fn listed(_cluster: &Cluster, object: Self) -> Option<Arc<Self>> {
+        Some(Arc::new(object))
+    }
+
+    fn reset(cluster: &Cluster, objects: Vec<Arc<Self>>, unreadable: &Keys) -> Vec<Change> {
         let mut inner = cluster.lock();
         let before = inner.mirror.capacity_buffers();
-        let report = reset(&mut inner.mirror, objects, unreadable);
+        let report = reset(&mut inner.mirror, &objects, unreadable);
         let after = inner.mirror.capacity_buffers();
         drop(inner);
         log(&report);

@@ -7,7 +7,7 @@ use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_model::pod::Owner;
 use kerf_runtime::ObjectKey;
 use kerf_state::lean::{LeanNode, LeanPod};
-use kerf_state::{Kind, Mirror, Mirrored, NodeClass, ResetReport, Stored};
+use kerf_state::{Kind, ListedPod, Mirror, Mirrored, NodeClass, ResetReport, Stored};
 use kube::Resource;
 
 use super::{CheckedKind, Cluster};
@@ -22,14 +22,18 @@ pub(crate) type Keys = BTreeSet<Key>;
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     /// Its name in the watch check.
     const CHECKED: CheckedKind;
+    /// What is kept of an object until the list that it is in is complete.
+    type Listed: Send;
     /// An object is there, new or changed.
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
     /// An object is gone.
     fn delete(cluster: &Cluster, object: &Self) -> Vec<Change>;
     /// A list of all objects was asked for.
     fn expect_list(_cluster: &Cluster) {}
+    /// Takes an object of a list, before the list is complete. `None` for an object that the mirror ignores.
+    fn listed(cluster: &Cluster, object: Self) -> Option<Self::Listed>;
     /// Replaces all objects by these, except those named in `unreadable`, which stay as they were known.
-    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change>;
+    fn reset(cluster: &Cluster, objects: Vec<Self::Listed>, unreadable: &Keys) -> Vec<Change>;
 }
 
 fn is_in(keys: &Keys, namespace: &str, name: &str) -> bool {
@@ -41,6 +45,7 @@ macro_rules! without_changes {
     ($($kind:ty),+ $(,)?) => {$(
         impl Watched for $kind {
             const CHECKED: CheckedKind = CheckedKind::Mirrored(<$kind as Mirrored>::KIND);
+            type Listed = Arc<Self>;
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 cluster.lock().mirror.apply(object);
@@ -50,8 +55,11 @@ macro_rules! without_changes {
                 cluster.lock().mirror.delete(object);
                 Vec::new()
             }
-            fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
-                log(&reset(&mut cluster.lock().mirror, objects, unreadable));
+            fn listed(_cluster: &Cluster, object: Self) -> Option<Arc<Self>> {
+                Some(Arc::new(object))
+            }
+            fn reset(cluster: &Cluster, objects: Vec<Arc<Self>>, unreadable: &Keys) -> Vec<Change> {
+                log(&reset(&mut cluster.lock().mirror, &objects, unreadable));
                 Vec::new()
             }
         }
@@ -73,6 +81,7 @@ macro_rules! with_changes {
     ($($kind:ty: $change:path),+ $(,)?) => {$(
         impl Watched for $kind {
             const CHECKED: CheckedKind = CheckedKind::Mirrored(<$kind as Mirrored>::KIND);
+            type Listed = Arc<Self>;
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 let Some(name) = object.meta().name.clone() else {
@@ -101,10 +110,14 @@ macro_rules! with_changes {
                 cluster.lock().mirror.expect_list(<$kind as Mirrored>::KIND);
             }
 
-            fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
+            fn listed(_cluster: &Cluster, object: Self) -> Option<Arc<Self>> {
+                Some(Arc::new(object))
+            }
+
+            fn reset(cluster: &Cluster, objects: Vec<Arc<Self>>, unreadable: &Keys) -> Vec<Change> {
                 let mut inner = cluster.lock();
                 let before = Self::all(&inner.mirror);
-                let report = reset(&mut inner.mirror, objects, unreadable);
+                let report = reset(&mut inner.mirror, &objects, unreadable);
                 let after = Self::all(&inner.mirror);
                 drop(inner);
                 log(&report);
@@ -185,6 +198,7 @@ pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut M
 
 impl Watched for LeanPod {
     const CHECKED: CheckedKind = CheckedKind::Mirrored(Kind::Pod);
+    type Listed = ListedPod;
 
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
         let Some(key) = key_of(&object) else {
@@ -208,12 +222,16 @@ impl Watched for LeanPod {
         vec![pod_change(key, before, after, false)]
     }
 
-    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
-        let keys: Vec<PodKey> = objects.iter().filter_map(|pod| key_of(pod)).collect();
+    fn listed(cluster: &Cluster, object: Self) -> Option<ListedPod> {
+        cluster.lock().mirror.listed_pod(&object)
+    }
+
+    fn reset(cluster: &Cluster, objects: Vec<ListedPod>, unreadable: &Keys) -> Vec<Change> {
+        let keys: Vec<PodKey> = objects.iter().map(|pod| pod.key().clone()).collect();
         let mut inner = cluster.lock();
         let mirror = &mut inner.mirror;
         let before: Vec<_> = keys.iter().map(|key| facts(mirror, key)).collect();
-        let report = self::reset(mirror, objects, unreadable);
+        let report = mirror.reset_pods(objects, &|namespace, name| is_in(unreadable, namespace, name));
         let mut changes = Vec::with_capacity(keys.len());
         for (key, before) in keys.into_iter().zip(before) {
             let after = facts(mirror, &key);
@@ -360,8 +378,11 @@ pub(super) fn log(report: &ResetReport) {
 /// Takes in a complete list.
 #[cfg(test)]
 pub(crate) fn relist<K: Watched>(cluster: &Cluster, objects: Vec<K>, unreadable: &Keys) -> Vec<Change> {
-    let objects: Vec<_> = objects.into_iter().map(Arc::new).collect();
-    K::reset(cluster, &objects, unreadable)
+    let objects = objects
+        .into_iter()
+        .filter_map(|object| K::listed(cluster, object))
+        .collect();
+    K::reset(cluster, objects, unreadable)
 }
 
 #[cfg(test)]

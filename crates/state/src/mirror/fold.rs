@@ -61,7 +61,7 @@ impl Mirror {
             None => store.freshness.may_insert(id.version) || store.entry(&id.key).is_some(),
         };
         if is_news {
-            self.put_written(&id, &Arc::new(claim));
+            self.put_written(&id, claim);
         }
         is_news
     }
@@ -75,14 +75,16 @@ impl Mirror {
         let known = self.identity(K::KIND, &id.key);
         let is_news = known.is_some_and(|known| known.uid == id.uid && known.version < id.version);
         if is_news {
-            self.put_written(&id, &Arc::new(object));
+            self.put_written(&id, object);
         }
         is_news
     }
 
-    fn put_written<K: Mirrored>(&mut self, id: &Identity, object: &Arc<K>) {
+    fn put_written<K: Mirrored>(&mut self, id: &Identity, mut object: K) {
+        // As in objects that the watch shows: nobody reads them, and they are most of an object's memory.
+        object.meta_mut().managed_fields = None;
         self.freshness_mut(K::KIND).note_written(&id.key);
-        self.apply_object(id, K::as_object(object));
+        self.apply_object(id, K::as_object(&Arc::new(object)));
     }
 
     /// Records that a complete list of a kind was requested. Objects written from now on stay even if the list is older than they are.
@@ -103,22 +105,35 @@ impl Mirror {
         objects: &[Arc<K>],
         unreadable: &dyn Fn(&str, &str) -> bool,
     ) -> ResetReport {
-        let known = self.identities(K::KIND);
+        let listed = objects
+            .iter()
+            .filter_map(|object| Some((Identity::of(K::KIND, object.meta())?, object)));
+        let apply = |mirror: &mut Self, id: &Identity, object| mirror.apply_object(id, K::as_object(object));
+        self.reset_listed(K::KIND, objects.len(), listed, apply, unreadable)
+    }
+
+    /// Applies a complete list of `count` objects of a kind, of which `listed` are those with a name and unique id; `apply` stores one of them.
+    pub(super) fn reset_listed<T>(
+        &mut self,
+        kind: Kind,
+        count: usize,
+        listed: impl Iterator<Item = (Identity, T)>,
+        apply: impl Fn(&mut Self, &Identity, T),
+        unreadable: &dyn Fn(&str, &str) -> bool,
+    ) -> ResetReport {
+        let known = self.identities(kind);
         let mut report = ResetReport {
-            kind: K::KIND,
-            listed: objects.len(),
+            kind,
+            listed: count,
             before: known.len(),
             vanished: Vec::new(),
             deleted: 0,
             rewound: Vec::new(),
         };
-        let written = self.freshness_mut(K::KIND).begin_list();
+        let written = self.freshness_mut(kind).begin_list();
         let mut left = Unlisted::new(known);
-        for object in objects {
-            let Some(id) = Identity::of(K::KIND, object.meta()) else {
-                continue;
-            };
-            self.freshness_mut(K::KIND).note_event(&id);
+        for (id, object) in listed {
+            self.freshness_mut(kind).note_event(&id);
             match left.take(&id.key) {
                 // Most objects of a relist: the same version has the same content.
                 Some(before) if before.uid == id.uid && before.version == id.version && id.version != 0 => continue,
@@ -131,24 +146,24 @@ impl Mirror {
                 Some(before) if before.uid != id.uid => {
                     report.vanished.push(shown(&id.key));
                     let before = before.clone();
-                    self.remove(K::KIND, &before);
+                    self.remove(kind, &before);
                 }
                 Some(_) | None => {}
             }
-            self.apply_object(&id, K::as_object(object));
+            apply(self, &id, object);
         }
         let stays = |id: &Identity| written.contains(&id.key) || unreadable(&id.key.0, &id.key.1);
         let (stay, gone): (Vec<Identity>, Vec<Identity>) = left.into_rest().partition(stays);
         report.listed += stay.len();
         for id in gone {
             report.vanished.push(shown(&id.key));
-            report.deleted += usize::from(self.is_being_deleted(K::KIND, &id.key));
-            self.remove(K::KIND, &id);
+            report.deleted += usize::from(self.is_being_deleted(kind, &id.key));
+            self.remove(kind, &id);
         }
         report.vanished.sort();
         report.rewound.sort();
         self.judge(&report);
-        self.listed.insert(K::KIND);
+        self.listed.insert(kind);
         report
     }
 
@@ -256,7 +271,11 @@ impl Mirror {
 
     fn apply_object(&mut self, id: &Identity, object: Object<'_>) {
         match object {
-            Object::Pod(pod) => self.apply_pod(id, pod),
+            Object::Pod(pod) => {
+                if let Some(entry) = self.pod_entry(pod) {
+                    self.put_pod(id.version, entry);
+                }
+            }
             Object::Node(node) => {
                 self.in_flight.suspicious_lists.present(Kind::Node, &id.key.1);
                 if let Some(facts) = self.converter.node(node) {
@@ -358,15 +377,17 @@ impl Mirror {
         }
     }
 
-    fn apply_pod(&mut self, id: &Identity, lean: &LeanPod) {
-        let Some(entry) = self.converter.pod(lean).map(PodEntry::new) else {
-            return;
-        };
+    /// `None` without a name or unique id.
+    pub(super) fn pod_entry(&mut self, lean: &LeanPod) -> Option<PodEntry> {
+        self.converter.pod(lean).map(PodEntry::new)
+    }
+
+    pub(super) fn put_pod(&mut self, version: u64, entry: PodEntry) {
         // The texts of the pod serve as its key, so that they are stored once.
         let id = &Identity {
             key: (Arc::clone(&entry.base.namespace), Arc::clone(&entry.base.name)),
             uid: Arc::clone(&entry.base.uid),
-            version: id.version,
+            version,
         };
         let before = match self.pods.get(&id.key) {
             Some(known) if known.base.uid != id.uid => {

@@ -11,6 +11,7 @@ mod contents;
 mod daemons;
 mod decision;
 mod fold;
+mod listed_pods;
 mod machines;
 mod node_classes;
 mod objects;
@@ -26,6 +27,7 @@ mod versions;
 mod waiting;
 
 pub use contents::{Mirror, MirrorOptions};
+pub use listed_pods::ListedPod;
 pub use objects::Stored;
 pub use pool_claims::PoolClaims;
 pub use sync::SyncReport;

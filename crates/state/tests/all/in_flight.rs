@@ -6,7 +6,7 @@ use kerf_api::NodeClaim;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_state::lean::LeanNode;
-use kerf_state::{Kind, Mirror, Now, PodTimes};
+use kerf_state::{Kind, Mirror, Now, PodTimes, Stored};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,6 +149,16 @@ fn an_older_state_of_an_object_changes_nothing() {
     mirror.delete(&at("9", None));
     assert!(!mirror.created(at("8", None)), "the watch is past it");
     assert!(mirror.created(at("10", None)));
+}
+
+#[test]
+fn written_objects_are_kept_without_managed_fields() {
+    let mut mirror = mirror();
+    let mut claim = claim("c", None, "");
+    claim.metadata.managed_fields = Some(Vec::new());
+    assert!(mirror.created(claim));
+    let kept = NodeClaim::named(&mirror, "c").unwrap();
+    assert_eq!(kept.metadata.managed_fields, None);
 }
 
 #[test]
