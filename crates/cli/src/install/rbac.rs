@@ -357,10 +357,10 @@ pub(crate) fn rules(scope: GrantScope, provider: Provider, capacity_buffer: bool
         .collect()
 }
 
-/// The rules of all roles that the controller has, without regard to namespaces and names of objects.
-pub fn controller_rules(provider: Provider, capacity_buffer: bool) -> Vec<PolicyRule> {
+/// The rules of all roles that the controller has, without regard to namespaces; `lease` is the name of the leader election lease.
+pub fn controller_rules(provider: Provider, capacity_buffer: bool, lease: &str) -> Vec<PolicyRule> {
     let granted = GRANTS.iter().filter(|grant| grant.applies(provider, capacity_buffer));
-    granted.map(|grant| grant.rule("")).collect()
+    granted.map(|grant| grant.rule(lease)).collect()
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
 
 /// Gives the controllers the roles of an installation, and no other permission.
 async fn bind_role(client: &Client) {
-    let rules = controller_rules(Provider::Kwok, true);
+    let rules = controller_rules(Provider::Kwok, true, LEASE);
     create::<ClusterRole>(client, json!({"metadata": {"name": CONTROLLER}, "rules": rules})).await;
     let binding = json!({
         "metadata": {"name": CONTROLLER},

@@ -20,7 +20,7 @@ type Permission = (String, String, String);
 
 fn kerfs_own() -> BTreeSet<Permission> {
     let mut role = BTreeSet::new();
-    for rule in controller_rules(Provider::Kwok, true) {
+    for rule in controller_rules(Provider::Kwok, true, "lease") {
         for group in rule.api_groups.iter().flatten() {
             for resource in rule.resources.iter().flatten() {
                 role.extend(
