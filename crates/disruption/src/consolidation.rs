@@ -98,7 +98,8 @@ impl Consolidation<'_> {
             [] => Ok(Vec::new()),
             [launch] => match self.cheaper(launch, limit, candidates) {
                 Ok(replacement) => Ok(vec![replacement]),
-                Err(why) => Err(saves_too_little(launch, before, limit).unwrap_or(why)),
+                Err(Unconsolidatable::NotCheaper) => Err(not_cheaper(launch, before, limit)),
+                Err(why) => Err(why),
             },
             several => Err(Unconsolidatable::NeedsSeveral(several.len())),
         };
@@ -180,13 +181,15 @@ impl Consolidation<'_> {
     }
 }
 
-/// The reason, if the launch would cost less than the nodes before, but not less than `limit`.
-fn saves_too_little(launch: &Launch, before: Price, limit: Price) -> Option<Unconsolidatable> {
-    let price = launch.price().filter(|price| (limit..before).contains(price))?;
-    Some(Unconsolidatable::SavesTooLittle {
-        savings: before - price,
-        required: before - limit,
-    })
+/// Why no type of the launch is sure to cost less than `limit`: the cheapest saves too little of the price `before`, or nothing.
+fn not_cheaper(launch: &Launch, before: Price, limit: Price) -> Unconsolidatable {
+    match launch.price() {
+        Some(price) if (limit..before).contains(&price) => Unconsolidatable::SavesTooLittle {
+            savings: before - price,
+            required: before - limit,
+        },
+        _ => Unconsolidatable::NotCheaper,
+    }
 }
 
 /// The command that replaces nodes.

@@ -8,9 +8,6 @@ use std::str::FromStr;
 pub struct MinSavingsPercent(u8);
 
 impl MinSavingsPercent {
-    /// Every saving is enough, as for upstream.
-    pub const NONE: Self = Self(0);
-
     /// The percentage. Returns `None` above 99: no replacement costs nothing.
     pub const fn new(percent: u8) -> Option<Self> {
         if percent < 100 { Some(Self(percent)) } else { None }
