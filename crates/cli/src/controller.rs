@@ -5,7 +5,7 @@ use crate::assemble::Parts;
 use crate::exit::Exit;
 use crate::messages::say;
 use crate::old_definitions::refuse_old_definitions;
-use crate::process::{Process, tuning};
+use crate::process::{Process, disable_huge_pages, tuning};
 use anyhow::Context as _;
 use kerf_api::Provider;
 use kerf_aws::options::AwsOptions;
@@ -82,6 +82,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
         }
     };
     let kubeconfig = values.string(KUBECONFIG.flag).to_owned();
+    disable_huge_pages();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

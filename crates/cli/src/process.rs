@@ -7,6 +7,19 @@ use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
 use kerf_runtime::{Clock, Metrics, Options, Seed};
 use kube::Client;
 
+/// Keeps the memory of this process on pages of the usual size.
+///
+/// Transparent huge pages keep memory resident of which a little is in use: with 60,000 pods on 2,000 nodes they are 40 MB of 270. Where the
+/// kernel does not let a process choose, its own setting stays.
+#[cfg(target_os = "linux")]
+pub(crate) fn disable_huge_pages() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
+/// Other systems have no transparent huge pages.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn disable_huge_pages() {}
+
 /// What a controller on a real cluster has, whatever its provider.
 pub(crate) struct Process {
     pub(crate) connection: Connection,

@@ -77,6 +77,7 @@ fn a_signal_ends_the_controller_with_code_0_within_ten_seconds() {
     // Kept until the end: without a reader the controller could not log.
     let mut lines = log.lines().map_while(Result::ok);
     let leads = lines.by_ref().any(|line| line.contains("became leader"));
+    let state = std::fs::read_to_string(format!("/proc/{}/status", controller.id())).unwrap_or_default();
     let signalled = Instant::now();
     let kill = Command::new("kill")
         .args(["-TERM", &controller.id().to_string()])
@@ -92,6 +93,9 @@ fn a_signal_ends_the_controller_with_code_0_within_ten_seconds() {
     let _ = controller.kill();
     let _ = controller.wait();
     drop(lines);
+    // Kernels before 5.0 do not say it.
+    let huge_pages = state.lines().find(|line| line.starts_with("THP_enabled:"));
+    assert!(huge_pages.is_none_or(|line| line.ends_with('0')), "{huge_pages:?}");
     assert!(leads && kill.is_ok_and(|kill| kill.success()));
     let took = signalled.elapsed();
     assert!(took < Duration::from_secs(10), "{took:?}");
