@@ -245,7 +245,7 @@ mod tests {
         ("forecast-binding", &["Off"]),
         ("consolidation-destinations", &["Any"]),
         ("consolidation-savings-per-pod", &["0.002", "1000000"]),
-        ("consolidation-min-savings-percent", &["0", "99"]),
+        ("consolidation-min-savings-percent", &["5", "99"]),
         ("consolidation-replacements", &["Several"]),
         ("disruption-commands-per-pass", &["Independent"]),
         ("startup-taints", &["a.example/x, b.example/"]),
