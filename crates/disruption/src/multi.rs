@@ -1,8 +1,8 @@
 //! Multi-node consolidation: removes several nodes together and launches one cheaper machine at most, or a few on request (DIS-158
 //! to DIS-173, `several.rs`).
 //!
-//! Upstream tries prefixes of one order only, so one node that cannot go excludes all nodes after it. Here the search first sets aside nodes
-//! that cannot go even alone. Then it finds the longest prefix that works by binary search. A prefix that does not work is repaired: the nodes
+//! Upstream tries prefixes of one order only, so one node that cannot go excludes all nodes after it, and the first nodes use up the budgets
+//! even if they cannot go. Here the search first sets aside nodes that cannot go even alone. Then it finds the longest prefix that works by binary search. A prefix that does not work is repaired: the nodes
 //! whose pods found no place are left out. Finally the best set is extended by other nodes. The set with the highest savings is taken.
 
 use crate::allowance::Allowance;
@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::consolidation::Consolidation;
 use crate::same_type;
 use crate::simulation::Simulation;
-use crate::single_node_results::{SingleNodeResult, SingleNodeResults};
+use crate::single_node_results::{BATCH, SingleNodeResult, SingleNodeResults};
 use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
@@ -63,25 +63,11 @@ impl Consolidation<'_> {
         allowance: &mut Allowance,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> MultiNodeOutcome {
-        let within: Vec<&Candidate> = eligible
-            .iter()
-            .filter(|candidate| allowance.take(&candidate.pool.name))
-            .collect();
-        let mut result = MultiNodeOutcome {
-            constrained: within.len() < eligible.len(),
-            ..MultiNodeOutcome::default()
-        };
-        if within.len() < 2 {
+        let mut result = MultiNodeOutcome::default();
+        let movable = self.movable(eligible, allowance, &mut result, stop);
+        if movable.len() < 2 {
             return result;
         }
-        result.results = self.single_node_results(&within, stop);
-        let cut_short = result.results.len() < within.len();
-        let excluded = self.never_worth_it(&within, &result.results);
-        let movable: Vec<&Candidate> = within
-            .into_iter()
-            .filter(|candidate| result.results.get(candidate.index).is_some_and(may_join))
-            .filter(|candidate| !excluded.contains(&candidate.index))
-            .collect();
         let mut search = Search {
             consolidation: self,
             order: &movable,
@@ -89,7 +75,7 @@ impl Consolidation<'_> {
             best: None,
             refused: None,
             tried: BTreeSet::new(),
-            timed_out: cut_short,
+            timed_out: result.timed_out,
         };
         search.prefixes();
         search.grow(&result.results);
@@ -99,6 +85,47 @@ impl Consolidation<'_> {
             None => (None, search.refused),
         };
         result
+    }
+
+    /// The candidates that may go together, as many as budgets allow. Those that cannot go even alone use up no budget.
+    fn movable<'c>(
+        &self,
+        eligible: &'c [Candidate],
+        allowance: &mut Allowance,
+        result: &mut MultiNodeOutcome,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Vec<&'c Candidate> {
+        let mut left = allowance.clone();
+        let most = eligible.iter().filter(|one| left.take(&one.pool.name)).count();
+        let open = eligible.iter().filter(|one| allowance.left(&one.pool.name) > 0);
+        let open: Vec<&Candidate> = open.collect();
+        result.constrained = most < 2 && most < eligible.len() || open.len() < eligible.len();
+        let mut movable = Vec::new();
+        if most < 2 {
+            return movable;
+        }
+        for batch in open.chunks(BATCH) {
+            if movable.len() == most {
+                result.constrained |= most < eligible.len();
+                break;
+            }
+            let evaluated = self.single_node_results(batch, stop);
+            let excluded = self.never_worth_it(batch, &evaluated);
+            for candidate in batch {
+                let may_go =
+                    evaluated.get(candidate.index).is_some_and(may_join) && !excluded.contains(&candidate.index);
+                match may_go && allowance.take(&candidate.pool.name) {
+                    true => movable.push(*candidate),
+                    false => result.constrained |= may_go,
+                }
+            }
+            result.timed_out |= evaluated.len() < batch.len();
+            result.results.extend(evaluated);
+            if result.timed_out {
+                break;
+            }
+        }
+        movable
     }
 }
 

@@ -17,7 +17,8 @@ impl Consolidation<'_> {
         let savings = command.savings();
         let per_pod = self.for_pods(&command.candidates);
         let repeated: Vec<&UndoneMove> = self.active().filter(|undone| self.repeats(undone, command)).collect();
-        let surcharge: Price = repeated.iter().map(|undone| undone.surcharge).sum();
+        let moved = |undone: &&UndoneMove| surcharge(undone, &command.candidates);
+        let surcharge: Price = repeated.iter().map(moved).sum();
         let required = per_pod + surcharge;
         if savings < per_pod {
             return Some(Unconsolidatable::SavesTooLittle { savings, required });
@@ -56,27 +57,30 @@ impl Consolidation<'_> {
         })
     }
 
-    /// The candidates, by index, that no set of nodes should contain: those whose whole price is too little for their pods, and those that
-    /// would repeat an undone move and together cost no more than that move must save.
+    /// The candidates, by index, that no set of nodes should contain: those whose whole price is too little for their pods, or no more than
+    /// repeating undone moves with them must save.
     pub(crate) fn never_worth_it(&self, candidates: &[&Candidate], results: &SingleNodeResults) -> BTreeSet<usize> {
         let poor = candidates
             .iter()
             .filter(|candidate| candidate.price < self.for_pods([**candidate]));
         let mut found: BTreeSet<usize> = poor.map(|candidate| candidate.index).collect();
-        for undone in self.active() {
-            let repeats = |candidate: &&&Candidate| {
-                let alone = results.get(candidate.index);
-                matches!(
-                    alone,
-                    Some(SingleNodeResult::Unconsolidatable(Unconsolidatable::MoveUndone { .. }))
-                ) && candidate.pods.iter().any(|pod| undone.is_about(pod))
+        let repeating = candidates.iter().filter(|candidate| {
+            let alone = results.get(candidate.index);
+            let Some(SingleNodeResult::Unconsolidatable(Unconsolidatable::MoveUndone { .. })) = alone else {
+                return false;
             };
-            let repeating: Vec<&&Candidate> = candidates.iter().filter(repeats).collect();
-            let together: Price = repeating.iter().map(|candidate| candidate.price).sum();
-            if together <= undone.surcharge {
-                found.extend(repeating.iter().map(|candidate| candidate.index));
-            }
-        }
+            let surcharges = self.active().map(|undone| surcharge(undone, [**candidate]));
+            candidate.price <= surcharges.sum()
+        });
+        found.extend(repeating.map(|candidate| candidate.index));
         found
     }
+}
+
+/// What moving the pods of these nodes has to save because such moves were undone.
+fn surcharge<'c>(undone: &UndoneMove, candidates: impl IntoIterator<Item = &'c Candidate>) -> Price {
+    let pods = candidates.into_iter().flat_map(|candidate| &candidate.pods);
+    let count = pods.filter(|pod| undone.is_about(pod)).count();
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    Price::from_pico(undone.surcharge_per_pod.pico().saturating_mul(count))
 }

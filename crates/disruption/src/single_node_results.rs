@@ -35,6 +35,11 @@ impl SingleNodeResults {
         self.0.len()
     }
 
+    /// Adds the results of other candidates.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// Whether no candidate was evaluated.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

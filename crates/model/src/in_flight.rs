@@ -87,8 +87,9 @@ pub struct UndoneMove {
     pub shape: Arc<PodShape>,
     /// The kinds of machines the pods were to go to.
     pub destinations: Arc<BTreeSet<MachineKind>>,
-    /// What the machines launched in consequence cost per hour. The next such move has to save more than that.
-    pub surcharge: Price,
+    /// What the machines launched in consequence cost per hour, for each pod that was moved. The next such move has to save more than that for
+    /// each of its pods.
+    pub surcharge_per_pod: Price,
     /// When it ends.
     pub until: Timestamp,
 }

@@ -32,9 +32,11 @@ fn rounds_converge_although_pods_do_not_go_where_they_were_planned() {
         possible = possible + best;
         // What is left undone saves no more than the undone moves cost.
         let undone = life.back_off.undone(life.now);
-        let demanded: Price = undone.iter().map(|undone| undone.surcharge).sum();
         let (_, left) = life.decide(Vec::new());
         for command in left {
+            let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
+            let of_each = pods.flat_map(|pod| undone.iter().filter(|undone| undone.is_about(pod)));
+            let demanded: Price = of_each.map(|undone| undone.surcharge_per_pod).sum();
             assert!(
                 command.savings().per_hour() <= demanded.per_hour() + 0.02,
                 "seed {seed}: {} would save {} but {} is demanded",

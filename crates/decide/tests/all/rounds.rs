@@ -118,7 +118,7 @@ fn a_move_like_an_undone_one_waits_until_that_ends() {
         namespace: Arc::clone(&node.pods[0].namespace),
         shape: Arc::clone(&node.pods[0].shape),
         destinations: Arc::new(BTreeSet::from([MachineKind::of(node)])),
-        surcharge: node.price.expect("a price"),
+        surcharge_per_pod: node.price.expect("a price"),
         until,
     });
     let round = case.round(SINGLE, &mut Memory::default());

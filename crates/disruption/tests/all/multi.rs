@@ -66,6 +66,26 @@ fn budgets_are_used_up_in_order_of_savings() {
     assert!(multi.command.is_none() && multi.constrained);
 }
 
+// DIS-158 as docs/deviations.md has it
+#[test]
+fn nodes_that_cannot_go_use_up_no_budget() {
+    let mut cluster = small(&[("a-3", 300), ("a-4", 300), ("a-5", 300)]);
+    // They save most, and their pods fit no machine that can be launched.
+    for node in ["a-1", "a-2"] {
+        cluster.of_kind(node, "large", |_| {});
+        cluster.bound(node, &format!("stuck-{node}"), sized(9000));
+    }
+    let within = |cluster: &mut Cluster, nodes: &str| {
+        let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
+        pool.disruption.budgets = vec![budget(nodes)];
+        let multi = Asked::default().multi(cluster);
+        (short(&multi), multi.constrained)
+    };
+    assert_eq!(within(&mut cluster, "2"), ("delete: [a-3, a-4]".to_owned(), true));
+    let all = ("delete: [a-3, a-4]".to_owned(), false);
+    assert_eq!(within(&mut cluster, "3"), all, "all that can go were considered");
+}
+
 // DIS-160: unlike prefixes of one order, sets go round a node that cannot move.
 #[test]
 fn a_node_that_cannot_move_keeps_no_other() {

@@ -22,8 +22,8 @@ fn per_hour(dollars: f64) -> Price {
     Price::from_per_hour(dollars).unwrap()
 }
 
-/// What pods like those of a-1 and a-2 were moved onto, and what the next such move must save more than.
-fn undone_move(cluster: &Cluster, destination: &str, surcharge: f64) -> UndoneMove {
+/// What pods like those of a-1 and a-2 were moved onto, and what the next such move must save more than for each pod.
+fn undone_move(cluster: &Cluster, destination: &str, surcharge_per_pod: f64) -> UndoneMove {
     let moved = &cluster.snapshot.nodes[0].pods[0];
     UndoneMove {
         namespace: Arc::clone(&moved.namespace),
@@ -32,7 +32,7 @@ fn undone_move(cluster: &Cluster, destination: &str, surcharge: f64) -> UndoneMo
             pool: Some(cluster.s("a")),
             instance_type: Some(cluster.s(destination)),
         }])),
-        surcharge: per_hour(surcharge),
+        surcharge_per_pod: per_hour(surcharge_per_pod),
         until: ago(-60),
     }
 }
@@ -99,9 +99,9 @@ fn ten() -> Cluster {
 #[test]
 fn nodes_that_together_save_far_more_than_undone_moves_cost_go() {
     let cluster = ten();
-    let removed = |surcharge: f64| {
+    let removed = |surcharge_per_pod: f64| {
         let asked = Asked {
-            undone: vec![undone_move(&cluster, "small", surcharge)],
+            undone: vec![undone_move(&cluster, "small", surcharge_per_pod)],
             ..Asked::default()
         };
         asked
@@ -109,8 +109,12 @@ fn nodes_that_together_save_far_more_than_undone_moves_cost_go() {
             .command
             .map_or(0, |command| command.candidates.len())
     };
-    assert_eq!(removed(0.5), 10, "one spot node replaces them and saves $0.95");
-    assert_eq!(removed(1.0), 0);
+    assert_eq!(
+        removed(0.09),
+        10,
+        "one spot node replaces them and saves $0.95, which is more than $0.90"
+    );
+    assert_eq!(removed(0.1), 0);
 }
 
 // DIS-134 as docs/deviations.md has it

@@ -83,22 +83,49 @@ fn seconds(seconds: i64) -> SignedDuration {
 }
 
 #[test]
-fn an_undone_move_counts_twice_as_long_and_for_what_all_machines_cost_each_time() {
+fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
     let mut moves = Moves::new();
     let at = now() + minutes(9);
-    let mut cost = Price::ZERO;
-    for expected in [15, 30, 60, 120, 240, 480, 960, 1440, 1440] {
+    for expected in [5, 10, 20, 40, 60, 60] {
         moves.begin(now());
         moves
             .mirror
             .note_launched(&[mirrored_pod("300m", None)], price(), now() + minutes(8));
         moves.expire(1, at);
         assert_eq!(moves.until("300m", at), Some(at + minutes(expected)));
-        cost = cost + price().unwrap();
-        assert_eq!(moves.undone("300m", at).unwrap().surcharge, cost);
+        assert_eq!(moves.undone("300m", at).map(|undone| undone.surcharge_per_pod), price());
     }
-    assert_eq!(moves.until("300m", at + minutes(1441)), None);
+    assert_eq!(moves.until("300m", at + minutes(61)), None);
     assert_eq!(moves.until("301m", at), None, "another kind of pod");
+}
+
+#[test]
+fn the_cost_of_new_machines_is_that_of_all_pods_that_were_moved() {
+    let mut moves = Moves::new();
+    let at = now() + minutes(1);
+    let others = ["p-3", "p-4", "p-5"].map(|name| running(name, "a-1", "300m"));
+    for pod in others {
+        moves.mirror.apply(pod);
+    }
+    moves.before = moves.mirror.snapshot(now());
+    let moved = ["p-1", "p-3", "p-4", "p-5"].map(|name| moves.mirror.pod("default", name).unwrap());
+    let from = vec!["a-1".into()];
+    moves.mirror.note_moved(from, &moved, None, &moves.before, now());
+    moves.mirror.note_launched(&[mirrored_pod("300m", None)], price(), at);
+    moves.expire(4, at);
+    let per_pod = moves.undone("300m", at).map(|undone| undone.surcharge_per_pod);
+    assert_eq!(per_pod, Price::from_per_hour(0.025));
+}
+
+#[test]
+fn a_machine_for_another_workload_with_equal_requests_does_not_count() {
+    let mut moves = Moves::new();
+    let mut other = mirrored_pod("300m", None);
+    Arc::make_mut(&mut other).labels = Arc::new([("app", "other")].into_iter().collect());
+    moves.begin(now());
+    moves.mirror.note_launched(&[other], price(), now() + seconds(10));
+    moves.expire(1, now() + minutes(1));
+    assert_eq!(moves.until("300m", now() + minutes(1)), None);
 }
 
 // Deviation at DIS-104.
@@ -128,7 +155,7 @@ fn moves_and_machines_at_the_same_time_count_once() {
     for _ in 0..2 {
         moves.expire(1, at);
         let found = moves.until("300m", at);
-        assert_eq!(found, Some(at + minutes(15)), "the second time nothing is new");
+        assert_eq!(found, Some(at + minutes(5)), "the second time nothing is new");
     }
 }
 
@@ -172,7 +199,7 @@ fn a_machine_for_something_else_does_not_count() {
         .mirror
         .note_launched(&[mirrored_pod("300m", Some("a-1"))], price(), now() + seconds(10));
     moves.expire(1, at);
-    assert_eq!(moves.until("300m", at), Some(at + minutes(15)));
+    assert_eq!(moves.until("300m", at), Some(at + minutes(5)));
 }
 
 #[test]
@@ -191,7 +218,7 @@ fn a_move_that_lasts_begins_the_count_anew() {
         .mirror
         .note_launched(&[mirrored_pod("300m", None)], price(), third);
     moves.expire(1, third);
-    assert_eq!(moves.until("300m", third), Some(third + minutes(15)));
+    assert_eq!(moves.until("300m", third), Some(third + minutes(5)));
 }
 
 /// A pod that runs on a node since a time.
@@ -245,10 +272,10 @@ fn a_move_into_the_room_of_a_pod_that_waited_is_undone() {
             wall: later,
             uptime: Duration::ZERO,
         });
-        let expected = is_undone.then(|| later + minutes(15));
+        let expected = is_undone.then(|| later + minutes(5));
         assert_eq!(moves.until("300m", later), expected, "{why}");
         assert_eq!(moves.until("3600m", later), None, "{why}: it was not moved");
-        let surcharge = moves.undone("300m", later).map(|undone| undone.surcharge);
+        let surcharge = moves.undone("300m", later).map(|undone| undone.surcharge_per_pod);
         assert_eq!(surcharge, price().filter(|_| is_undone), "{why}");
     }
 }
