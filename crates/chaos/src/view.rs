@@ -120,6 +120,8 @@ pub struct Claim {
     pub deleting: bool,
     /// The cpu it was made for.
     pub wanted_cpu_m: i64,
+    /// The number of pods it was made for.
+    pub wanted_pods: i64,
     /// What its machine has.
     pub cpu_m: i64,
     /// Status by condition.
@@ -409,6 +411,8 @@ fn claim(object: &Value) -> Claim {
         provider_id: text(object, "/status/providerID"),
         deleting: some(object, "/metadata/deletionTimestamp").is_some(),
         wanted_cpu_m: millis(at(object, "/spec/resources/requests/cpu").unwrap_or(&Value::Null)),
+        // A quantity as text; the worlds count in whole pods.
+        wanted_pods: millis(at(object, "/spec/resources/requests/pods").unwrap_or(&Value::Null)) / 1000,
         cpu_m: millis(at(object, "/status/capacity/cpu").unwrap_or(&Value::Null)),
         conditions: conditions(object),
         disruption_reason: reason.map(|condition| text(condition, "/reason")),

@@ -1,8 +1,9 @@
 //! No two machines for one need: no machine is requested while those being launched could hold every pod that needs a place.
 //!
-//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more. A machine counts with what was asked for:
-//! that it has more may not be known yet to who asks for the next, whose news may be late. A pod counts as needing a place for a
-//! while after it stopped to, because a decision may be that old.
+//! Room is judged by cpu, by the number of pods and by the labels of pools, so nothing is said while a pod asks for more. The pods of the
+//! worlds ask for equal memory, so their number stands for it. A machine counts with what was asked for: that it has more may not be known
+//! yet to who asks for the next, whose news may be late. A pod counts as needing a place for a while after it stopped to, because a
+//! decision may be that old.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,21 +44,33 @@ fn needs_place(seen: &View, pod: &Pod) -> bool {
         || claim.is_none_or(|claim| claim.deleting || claim.disruption_reason.is_some())
 }
 
-/// Room on a machine on its way, and the labels it will have.
-fn room(seen: &View, claim: &Claim) -> i64 {
+/// Room on a machine on its way.
+struct Room {
+    cpu_m: i64,
+    pods: i64,
+}
+
+/// What a claim asks for, less its daemons and the pods that run there.
+fn room(seen: &View, claim: &Claim) -> Room {
     let daemons = seen.workloads.values().filter(|is_daemon| **is_daemon).count();
+    let daemons = i64::try_from(daemons).unwrap_or(0);
     let node = seen.nodes.values().find(|node| node.provider_id == claim.provider_id);
     let bound = node.into_iter().flat_map(|node| seen.pods_on(&node.name));
-    let taken: i64 = bound
+    let left = Room {
+        cpu_m: claim.wanted_cpu_m - DAEMON_CPU_M * daemons,
+        pods: claim.wanted_pods - daemons,
+    };
+    bound
         .filter(|pod| !pod.is_daemon() && !pod.is_finished())
-        .map(|pod| pod.cpu_m)
-        .sum();
-    claim.wanted_cpu_m - taken - DAEMON_CPU_M * i64::try_from(daemons).unwrap_or(0)
+        .fold(left, |left, pod| Room {
+            cpu_m: left.cpu_m - pod.cpu_m,
+            pods: left.pods - 1,
+        })
 }
 
 /// Whether the pods fit, the largest first, each to the first machine that has room.
 fn fit(seen: &View, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
-    let mut machines: Vec<(&Claim, i64)> = coming.iter().map(|claim| (*claim, room(seen, claim))).collect();
+    let mut machines: Vec<(&Claim, Room)> = coming.iter().map(|claim| (*claim, room(seen, claim))).collect();
     pods.sort_by_key(|pod| -pod.cpu_m);
     pods.into_iter().all(|pod| {
         let suits = |claim: &Claim| {
@@ -70,8 +83,13 @@ fn fit(seen: &View, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
         };
         let place = machines
             .iter_mut()
-            .find(|(claim, left)| suits(claim) && *left >= pod.cpu_m);
-        place.map(|(_, left)| *left -= pod.cpu_m).is_some()
+            .find(|(claim, left)| suits(claim) && left.cpu_m >= pod.cpu_m && left.pods > 0);
+        place
+            .map(|(_, left)| {
+                left.cpu_m -= pod.cpu_m;
+                left.pods -= 1;
+            })
+            .is_some()
     })
 }
 
@@ -163,7 +181,7 @@ impl Invariant for Replacements {
             .partition(|claim| claim.pool != new.pool && self.made.get(&claim.uid) == Some(&seen.elapsed));
         let count = pods.len();
         // Machines of one plan together ask for what its pods do.
-        let at_once: i64 = beside.iter().chain([&new]).map(|claim| room(seen, claim)).sum();
+        let at_once: i64 = beside.iter().chain([&new]).map(|claim| room(seen, claim).cpu_m).sum();
         if !beside.is_empty() && at_once > pods.iter().map(|pod| pod.cpu_m).sum() {
             return Some(format!(
                 "{} is one of several in one instant that ask for more than {count} pods",
@@ -217,12 +235,17 @@ mod tests {
         }
 
         fn claim(&mut self, pool: &str, cpus: i64) -> Option<String> {
+            self.claim_for(pool, cpus, cpus)
+        }
+
+        fn claim_for(&mut self, pool: &str, cpus: i64, pods: i64) -> Option<String> {
             let name = self.seen.claims.len().to_string();
             let claim = Claim {
                 name: name.clone(),
                 uid: name.clone(),
                 pool: pool.to_owned(),
                 wanted_cpu_m: cpus * 1000,
+                wanted_pods: pods,
                 ..Claim::default()
             };
             self.seen.claims.insert(name, claim.clone());
@@ -257,6 +280,17 @@ mod tests {
         assert!(judge(3, &[("a", 3), ("a", 3)]).is_some());
         assert!(judge(3, &[("a", 2), ("a", 1), ("a", 1)]).is_some());
         assert!(judge(0, &[("a", 1)]).is_some());
+    }
+
+    #[test]
+    fn a_machine_holds_no_more_pods_than_it_was_asked_for() {
+        for (asked_for, is_needed) in [(1, true), (2, false)] {
+            let mut world = World::new();
+            world.pod(None, Some(one_core_pod(0, None)));
+            assert_eq!(world.claim_for("a", 2, asked_for), None);
+            world.pod(None, Some(one_core_pod(1, None)));
+            assert_eq!(world.claim("a", 1).is_none(), is_needed);
+        }
     }
 
     #[test]
