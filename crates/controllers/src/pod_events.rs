@@ -1,11 +1,14 @@
 //! Records when pods were last bound to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
+//!
+//! The initialization of a claim counts as such an event, and events before it are not recorded: its pods bind about then, consolidation
+//! counts from then anyway, and no claim needs two writes for it.
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::NodeClaim;
-use kerf_api::conditions::node_claim::CONSOLIDATABLE;
+use kerf_api::conditions::node_claim::{CONSOLIDATABLE, INITIALIZED};
 use kerf_api::status::Conditioned;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use serde_json::json;
@@ -15,7 +18,7 @@ use crate::claim_facts;
 use crate::claim_writes::{set_status_field, write_status};
 use crate::context::Context;
 use crate::deadline::rfc3339;
-use crate::disruption::note_pod_event;
+use crate::disruption::{note_pod_event, update_consolidatable};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.podevents";
@@ -73,6 +76,10 @@ impl Reconciler for PodEvents {
         let [claim] = claims.as_slice() else {
             return Ok(Outcome::Done);
         };
+        // The initialization writes it.
+        if !claim.condition_is_true(INITIALIZED) {
+            return Ok(Outcome::Done);
+        }
         let now = self.context.now();
         let last = claim
             .status
@@ -87,7 +94,8 @@ impl Reconciler for PodEvents {
         // Its end as `Consolidatable` belongs to the same event, so both are one write.
         if let Some(pool) = pool.filter(|_| claim.condition(CONSOLIDATABLE).is_some()) {
             let mut after = NodeClaim::clone(claim);
-            note_pod_event(&mut after, &pool, now)?;
+            note_pod_event(&mut after, now);
+            update_consolidatable(&mut after, &pool, now)?;
             write_status(&self.context, claim, &after).await?;
         } else {
             set_status_field(&self.context, claim, "lastPodEventTime", &json!(rfc3339(now))).await?;

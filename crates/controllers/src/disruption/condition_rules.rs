@@ -98,10 +98,18 @@ pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp)
     claim_conditions::consolidatable(&facts, now)
 }
 
-/// Writes the time of a pod event into a copy of the claim, and updates its consolidatable condition.
-pub(crate) fn note_pod_event(claim: &mut NodeClaim, pool: &NodePool, now: Timestamp) -> Result<(), RemovalError> {
+/// Writes the time of a pod event into a copy of the claim.
+pub(crate) fn note_pod_event(claim: &mut NodeClaim, now: Timestamp) {
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     claim.status.get_or_insert_default().last_pod_event_time = Some(Time(seconds));
+}
+
+/// Updates the consolidatable condition of a copy of the claim.
+pub(crate) fn update_consolidatable(
+    claim: &mut NodeClaim,
+    pool: &NodePool,
+    now: Timestamp,
+) -> Result<(), RemovalError> {
     let verdict = consolidatable(claim, pool, now);
     apply_consolidatable(claim, verdict, now)
 }

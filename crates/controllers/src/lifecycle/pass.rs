@@ -30,6 +30,7 @@ use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
 use crate::claim_facts;
 use crate::claim_writes::disrupt;
+use crate::disruption::note_pod_event;
 use crate::node_writes::{Edited, as_read, edit_node, label_node};
 
 /// The time between two events about one undeclared startup taint of a pool.
@@ -340,6 +341,8 @@ impl<'a> Pass<'a> {
         .await?;
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
+            // LIF-137: its pods bind before and after. Written here they cost no call of their own.
+            note_pod_event(&mut self.claim, self.lifecycle.context.now());
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
             self.milestones.push(Milestone::Initialized { allocatable });
         }

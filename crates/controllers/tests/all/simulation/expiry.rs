@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kerf_api::{Condition, Conditioned, NodeClaim, NodePool};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -147,6 +147,25 @@ async fn changes_of_pods_are_noted_at_most_every_ten_seconds() {
     assert_eq!(noted.len(), 3, "{noted:?}");
     let apart = noted.windows(2).map(|pair| (pair[1] - pair[0]).get_seconds());
     assert!(apart.into_iter().all(|seconds| seconds >= 10), "{noted:?}");
+    simulation.stop().await;
+}
+
+// LIF-137: the initialization counts as an event, with or without pods.
+#[tokio::test(start_paused = true)]
+async fn the_initialization_of_a_claim_counts_as_a_change_of_its_pods() {
+    let (simulation, claim) = with_one_pod(json!({})).await;
+    let empty = json!({"metadata": {"name": "empty"}, "spec": claim.spec});
+    let empty = create::<NodeClaim>(&simulation.client(), empty).await;
+    simulation
+        .until("the claim is initialized", 120, async |s| {
+            let claim = s.current_claim(&empty).await;
+            claim.is_some_and(|claim| claim.condition_is_true("Initialized"))
+        })
+        .await;
+    let empty = simulation.current_claim(&empty).await.expect("the claim");
+    let initialized = empty.condition("Initialized").map(Condition::transitioned);
+    assert!(pod_event(&empty).is_some());
+    assert_eq!(pod_event(&empty), initialized);
     simulation.stop().await;
 }
 
