@@ -3,7 +3,7 @@
 //! The patches are those of [`patch_object`] and [`patch_status`]. What is added concerns claims only. The stored claim enters the
 //! [`Cluster`](crate::Cluster) at once, so readers see it before the watch delivers it. A conflict is an error: the reconciliation
 //! fails and is repeated with the newest state. Writes of one claim follow one another, and a write that would conflict with one of this
-//! process's own is not sent: [`ClaimLocks`] makes the second wait for the first.
+//! process's own is not sent: [`WriteLocks`] makes the second wait for the first.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) async fn write_object(
     after: &NodeClaim,
     lock: Lock,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(uid_of(before)?).await;
+    let _lock = context.write_locks.lock(uid_of(before)?).await;
     if lock == Lock::Optimistic && before != after {
         refuse_outdated(context, before)?;
     }
@@ -42,7 +42,7 @@ pub(crate) async fn write_status(
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(uid_of(before)?).await;
+    let _lock = context.write_locks.lock(uid_of(before)?).await;
     if before != after {
         refuse_outdated(context, before)?;
     }
@@ -87,7 +87,7 @@ pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool,
     if claim_facts::is_deleting(claim) {
         return Ok(false);
     }
-    let _lock = context.claim_locks.lock(uid_of(claim)?).await;
+    let _lock = context.write_locks.lock(uid_of(claim)?).await;
     if is_known_to_go(context, claim) {
         return Ok(false);
     }
@@ -117,7 +117,7 @@ async fn merge(
     part: Part,
     patch: Value,
 ) -> Result<Written<NodeClaim>, kube::Error> {
-    let _lock = context.claim_locks.lock(uid_of(claim)?).await;
+    let _lock = context.write_locks.lock(uid_of(claim)?).await;
     let (api, patch) = (api(context), Patch::Merge(patch));
     let written = send_patch(&api, name_of(claim)?, part, &patch).await?;
     Ok(take_over(context, written))

@@ -14,11 +14,11 @@ use kerf_runtime::{
 };
 use kube::Client;
 
-use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::decision_observer::DecisionObserver;
 use crate::search_limits::SearchLimits;
+use crate::write_locks::WriteLocks;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -45,8 +45,8 @@ pub struct Context {
     pub interner: Arc<Interner>,
     /// The last snapshot, compiled for the solver.
     pub(crate) prepared: PreparedCache,
-    /// One lock per claim, held during its writes.
-    pub(crate) claim_locks: ClaimLocks,
+    /// One lock per claim and pool, held during its writes.
+    pub(crate) write_locks: WriteLocks,
     /// Settings that Karpenter does not have.
     pub tuning: Tuning,
     /// Detects jumps of the wall clock.
@@ -164,7 +164,7 @@ impl Context {
             options: Arc::default(),
             interner,
             prepared: PreparedCache::default(),
-            claim_locks: ClaimLocks::default(),
+            write_locks: WriteLocks::default(),
             tuning: Tuning::default(),
         }
     }

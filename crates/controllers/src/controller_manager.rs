@@ -23,7 +23,6 @@ use tokio::runtime::Handle;
 
 use crate::capacity_buffers::CapacityBuffers;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
-use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
@@ -46,6 +45,7 @@ use crate::reporting::{ClusterState, ConditionReport, NodeReport, PodReport, Poo
 use crate::shadow::{RecordFile, RecordFileError, ShadowObserver};
 use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
 use crate::termination::{Evictions, Termination};
+use crate::write_locks::WriteLocks;
 
 /// How long lists may take that a new leader waits for: as long as the first ones (OPS-058).
 const RENEWAL_MAX: Duration = Duration::from_secs(120);
@@ -175,7 +175,7 @@ impl Manager {
             options: Arc::new(config.options),
             interner: config.interner,
             prepared: PreparedCache::default(),
-            claim_locks: ClaimLocks::default(),
+            write_locks: WriteLocks::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {

@@ -17,7 +17,6 @@ mod capacity_buffers;
 mod catalogue;
 mod changes;
 mod claim_facts;
-mod claim_locks;
 mod claim_writes;
 mod clock_jump_guard;
 mod cluster;
@@ -53,6 +52,7 @@ mod shadow;
 mod static_capacity;
 mod termination;
 mod watch_check;
+mod write_locks;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use clock_jump_guard::ClockJumpGuard;

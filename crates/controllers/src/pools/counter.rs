@@ -7,10 +7,10 @@ use kerf_api::{NodePool, ResourceList};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::client::{Lock, patch_status};
+use kerf_runtime::client::{Lock, Part};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
-use kube::Api;
 
+use super::write::write;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -73,23 +73,20 @@ impl Reconciler for PoolCounter {
 
     async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
-        let Some(before) = cluster.pool(name) else {
+        if cluster.pool(name).is_none() {
             return Ok(Outcome::Done);
-        };
+        }
         cluster.expire(self.context.now());
         if !cluster.is_synced() {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         let snapshot = cluster.snapshot(self.context.now());
         let (resources, nodes) = count(&snapshot, name, &self.context.interner);
-        let mut after = NodePool::clone(&before);
-        let status = after.status.get_or_insert_default();
-        (status.resources, status.nodes) = (resources, Some(nodes));
-        let api: Api<NodePool> = Api::all(self.context.client.clone());
-        let written = patch_status(&api, &before, &after, Lock::None).await?;
-        if let Some(pool) = written.stored() {
-            cluster.wrote_pool(pool);
-        }
+        let sums = |pool: &mut NodePool| {
+            let status = pool.status.get_or_insert_default();
+            (status.resources, status.nodes) = (resources, Some(nodes));
+        };
+        write(&self.context, name, Part::Status, Lock::None, sums).await?;
         Ok(Outcome::RequeueAfter(COUNT_EVERY))
     }
 }

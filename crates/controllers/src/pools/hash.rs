@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use kerf_api::hash::NODE_POOL_HASH_VERSION;
 use kerf_api::{Conditioned, NodeClaim, NodePool, annotations, conditions, labels};
-use kerf_runtime::client::{Lock, patch_object};
+use kerf_runtime::client::{Lock, Part};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
-use kube::Api;
 
+use super::write::write;
 use crate::changes::Change;
 use crate::claim_writes::write_object;
 use crate::context::Context;
@@ -99,13 +99,8 @@ impl Reconciler for PoolHash {
                 write_object(&self.context, &claim, &after, Lock::None).await?;
             }
         }
-        let mut after = NodePool::clone(&pool);
-        stamp(after.metadata.annotations.get_or_insert_default(), Some(&hash));
-        let api: Api<NodePool> = Api::all(self.context.client.clone());
-        let written = patch_object(&api, &pool, &after, Lock::None).await?;
-        if let Some(pool) = written.stored() {
-            cluster.wrote_pool(pool);
-        }
+        let marks = |pool: &mut NodePool| stamp(pool.metadata.annotations.get_or_insert_default(), Some(&hash));
+        write(&self.context, name, Part::Object, Lock::None, marks).await?;
         Ok(Outcome::Done)
     }
 }

@@ -7,6 +7,7 @@ mod readiness;
 mod registration_health;
 mod status;
 mod validation;
+mod write;
 
 pub(crate) use counter::PoolCounter;
 pub(crate) use hash::PoolHash;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_api::NodePool;
-use kerf_runtime::client::{Lock, patch_status};
+use kerf_runtime::client::{Lock, Part};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
-use kube::Api;
 
+use super::write::write;
 use crate::changes::{Change, Diff};
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -73,16 +73,8 @@ impl Reconciler for PoolStatus {
     }
 
     async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
-        let Some(before) = self.context.cluster.pool(name) else {
-            return Ok(Outcome::Done);
-        };
-        let mut after = NodePool::clone(&before);
-        (self.rule)(&self.context, &mut after, self.context.now());
-        let api: Api<NodePool> = Api::all(self.context.client.clone());
-        let written = patch_status(&api, &before, &after, Lock::Optimistic).await?;
-        if let Some(pool) = written.stored() {
-            self.context.cluster.wrote_pool(pool);
-        }
+        let rule = |pool: &mut NodePool| (self.rule)(&self.context, pool, self.context.now());
+        write(&self.context, name, Part::Status, Lock::Optimistic, rule).await?;
         Ok(Outcome::Done)
     }
 }

@@ -1,16 +1,16 @@
-//! One lock per NodeClaim, so that its writes follow one another.
+//! One lock per NodeClaim and NodePool, so that the writes of each follow one another.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as BlockingMutex, PoisonError, Weak};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// The locks by the unique id of the claim; clones share them.
+/// The locks by the unique id of the object; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ClaimLocks(Arc<BlockingMutex<BTreeMap<String, Weak<Mutex<()>>>>>);
+pub(crate) struct WriteLocks(Arc<BlockingMutex<BTreeMap<String, Weak<Mutex<()>>>>>);
 
-impl ClaimLocks {
-    /// Waits until no other write of the claim is under way. Dropping the result unlocks the claim.
+impl WriteLocks {
+    /// Waits until no other write of the object is under way. Dropping the result unlocks it.
     pub(crate) async fn lock(&self, uid: &str) -> OwnedMutexGuard<()> {
         self.of(uid).lock_owned().await
     }
@@ -33,8 +33,8 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_claim_has_its_own_lock() {
-        let locks = ClaimLocks::default();
+    async fn each_object_has_its_own_lock() {
+        let locks = WriteLocks::default();
         let first = locks.lock("a").await;
         let _other = locks.lock("b").await;
         assert!(locks.of("a").try_lock().is_err());
