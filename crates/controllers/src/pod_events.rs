@@ -1,7 +1,7 @@
 //! Records when pods were last bound to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
 //!
 //! The initialization of a claim counts as such an event, and events before it are not recorded: its pods bind about then, consolidation
-//! counts from then anyway, and no claim needs two writes for it.
+//! counts from then anyway, and no claim needs two writes for it. Nor are those of a claim that is being deleted recorded.
 
 use std::sync::Arc;
 
@@ -76,8 +76,8 @@ impl Reconciler for PodEvents {
         let [claim] = claims.as_slice() else {
             return Ok(Outcome::Done);
         };
-        // The initialization writes it.
-        if !claim.condition_is_true(INITIALIZED) {
+        // The initialization writes the first event; those of a drain concern nobody.
+        if !claim.condition_is_true(INITIALIZED) || claim_facts::is_deleting(claim) {
             return Ok(Outcome::Done);
         }
         let now = self.context.now();
@@ -106,8 +106,13 @@ impl Reconciler for PodEvents {
 
 #[cfg(test)]
 mod tests {
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_state::lean::LeanNode;
+    use serde_json::from_value;
+
     use super::*;
     use crate::changes::PodFacts;
+    use crate::cluster::Watched;
 
     fn facts(node: Option<&str>) -> PodFacts {
         PodFacts {
@@ -159,5 +164,42 @@ mod tests {
         assert!(counts(None, Some(bound())));
         assert!(!counts(None, Some(facts(None))));
         assert!(!counts(Some(terminating()), None));
+    }
+
+    // LIF-137
+    #[tokio::test]
+    async fn only_initialized_claims_that_stay_are_written() {
+        // Every call fails, so a reconciliation that writes returns an error.
+        let context = Context::without_api();
+        let (events, cluster) = (PodEvents::new(&context), &context.cluster);
+        let claim = |name: &str, initialized: &str, deleted: Option<&str>| {
+            let condition = json!({"type": "Initialized", "status": initialized, "reason": "Initialized", "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"});
+            let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+            let claim = json!({
+                "metadata": {"name": name, "uid": name, "resourceVersion": "1", "deletionTimestamp": deleted,
+                    "finalizers": ["karpenter.sh/termination"]},
+                "spec": {"requirements": [], "nodeClassRef": class},
+                "status": {"providerID": format!("p://{name}"), "conditions": [condition]},
+            });
+            from_value::<NodeClaim>(claim).expect("a claim")
+        };
+        let claims = [
+            claim("stays", "True", None),
+            claim("starts", "Unknown", None),
+            claim("goes", "True", Some("1970-01-01T00:00:00Z")),
+        ];
+        for claim in claims {
+            let name = claim.metadata.name.clone();
+            cluster.notify(Watched::apply(cluster, claim));
+            let id = name.as_deref().map(|name| format!("p://{name}"));
+            let node = json!({"metadata": {"name": name, "uid": name}, "spec": {"providerID": id}});
+            let node = from_value::<LeanNode>(node).expect("a node");
+            cluster.notify(Watched::apply(cluster, node));
+        }
+        let is_written = async |node: &str| events.reconcile(&node.to_owned()).await.is_err();
+        assert!(is_written("stays").await);
+        assert!(!is_written("starts").await);
+        assert!(!is_written("goes").await);
     }
 }
