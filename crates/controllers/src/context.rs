@@ -66,6 +66,9 @@ pub struct Tuning {
     pub timeouts: Timeouts,
     /// How long consolidation may search.
     pub search: SearchLimits,
+    /// Whether consolidation remembers its moves: for the pause after large commands (deviation at DIS-104) and the back-off after undone ones
+    /// (deviation at DIS-119). Benchmarks compare it with consolidation that does not, as Karpenter's.
+    pub remembers_moves: bool,
     /// A callback for each decision.
     pub decision_observer: DecisionObserver,
 }
@@ -78,6 +81,7 @@ impl Default for Tuning {
             deadline: Duration::from_secs(60),
             timeouts: Timeouts::default(),
             search: SearchLimits::default(),
+            remembers_moves: true,
             decision_observer: DecisionObserver::default(),
         }
     }

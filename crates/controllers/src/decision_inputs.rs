@@ -26,7 +26,11 @@ impl DecisionInputs {
         let now = context.now();
         // Before the snapshot: an object that becomes readable in between counts as both.
         let unread = context.cluster.unread();
-        let (snapshot, in_flight) = context.cluster.decision_state(now);
+        let (snapshot, mut in_flight) = context.cluster.decision_state(now);
+        if !context.tuning.remembers_moves {
+            in_flight.moves.clear();
+            in_flight.undone.clear();
+        }
         Self {
             in_flight,
             settings: Settings {

@@ -5,7 +5,8 @@
 //! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
 //!
 //! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEED` what happens. `KERF_DAY_FLAGS` compares other sets of
-//! options, separated by `;`. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder
+//! options, separated by `;`; `without-memory` among them makes consolidation forget its moves, so that it neither pauses nor backs off.
+//! `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder
 //! `packing`.
 //!
 //! `KERF_DAY_LOG=1` writes the log of the controllers to the standard error.
@@ -51,6 +52,8 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Looks between two points of a plot.
 const LOOKS_PER_POINT: usize = 10;
 
+/// Beside flags of `kerf controller`: consolidation forgets its moves.
+const WITHOUT_MEMORY: &str = "without-memory";
 /// The sets of options that are compared, as flags of `kerf controller`.
 const SETTINGS: &str = "--packing=upstream;;\
     --disruption-commands-per-pass=Independent --consolidation-savings-per-pod=0.002";
@@ -134,7 +137,9 @@ struct World {
 
 impl World {
     async fn start(flags: &str, seed: u64) -> Self {
-        let options = Options::parse(flags.split_whitespace().map(str::to_owned), |_| None);
+        let given = flags.split_whitespace();
+        let of_controller = given.clone().filter(|flag| *flag != WITHOUT_MEMORY);
+        let options = Options::parse(of_controller.map(str::to_owned), |_| None);
         let options = match options.expect("the flags are those of the controller") {
             Parsed::Run(options) => options,
             Parsed::Help => Options::default(),
@@ -151,6 +156,7 @@ impl World {
             ..ManagerConfig::alone(client.clone(), provider, interner, sandbox.clock().clone())
         };
         config.tuning.compare = false;
+        config.tuning.remembers_moves = !given.clone().any(|flag| flag == WITHOUT_MEMORY);
         let log = || LogConfig {
             level: LogLevel::Info,
             ..debug_log(sandbox.clock())
