@@ -1,5 +1,5 @@
 //! What becomes of plans when kube-scheduler binds their pods: seeded small clusters, planned under each packing, then bound under several
-//! orders of arrival that no plan was chosen by.
+//! orders of machines and of pods that no plan was chosen by.
 
 use crate::workloads::small_world;
 use kerf_model::plan::{Launch, Plan};
@@ -44,9 +44,16 @@ fn created_together(snapshot: &mut Snapshot, draw: &mut Draw) {
     }
 }
 
+/// The same pods with other unique ids, so that those of the same second are tried in another order.
+fn renamed(snapshot: &Snapshot, seed: u64) -> Snapshot {
+    let (mut renamed, mut draw) = (snapshot.clone(), Draw::new(!seed));
+    for pod in &mut renamed.pending {
+        Arc::make_mut(pod).uid = format!("{:016x}", draw.next()).into();
+    }
+    renamed
+}
+
 fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> Vec<BindingForecast> {
-    let prepared = Prepared::new(snapshot, options);
-    let request = Request::pending(snapshot);
     let n = plan.launches.len();
     let arrivals = [
         Arrivals::at_once(n),
@@ -56,8 +63,14 @@ fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> 
         Arrivals::shuffled(n, 3, seed ^ 0xabc4),
         Arrivals::shuffled(n, n.div_ceil(3), seed ^ 0xabc5),
     ];
-    let forecaster = Forecaster::new(&prepared, plan, options).expect("launches have prices");
-    forecaster.forecast(&WhatIf::from(&request), options, &arrivals)
+    let bound = arrivals.iter().zip(seed << 3..).map(|(arrivals, seed)| {
+        let snapshot = renamed(snapshot, seed);
+        let prepared = Prepared::new(&snapshot, options);
+        let request = Request::pending(&snapshot);
+        let forecaster = Forecaster::new(&prepared, plan, options).expect("launches have prices");
+        forecaster.forecast(&WhatIf::from(&request), options, std::slice::from_ref(arrivals))
+    });
+    bound.flatten().collect()
 }
 
 /// Prints one line per way to pack.

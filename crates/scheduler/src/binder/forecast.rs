@@ -1,6 +1,6 @@
 //! Forecasts where kube-scheduler binds the pods of a plan.
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, shuffle};
 use super::machines::with_machines;
 use super::play::Play;
 use crate::compile::prepared::Prepared;
@@ -15,6 +15,7 @@ use crate::ranking::node_overhead;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::{FewestPods, solve_queue};
+use jiff::Timestamp;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
@@ -88,12 +89,18 @@ impl Forecaster {
             .collect();
         let coming: IdSet<Target> = targets.iter().flatten().copied().collect();
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
-        let queue = binding_queue(problem);
+        let by_id = binding_queue(problem);
         let one = |arrivals: &Arrivals| {
-            let mut play = start.clone();
+            let mut play = start.clone().with_chance(arrivals.pods);
+            let mut queue = by_id.clone();
+            if let Some(seed) = arrivals.pods {
+                let tried = |id: &PodId| tried_at(problem, *id);
+                let together = queue.chunk_by_mut(|a, b| tried(a) == tried(b));
+                together.for_each(|pods| shuffle(pods, seed));
+            }
             let target = |launch: usize| targets.get(launch).copied().flatten();
             let groups = arrivals
-                .0
+                .machines
                 .iter()
                 .map(|group| group.iter().filter_map(|at| target(*at)).collect());
             let left_over = play.run(&queue, groups);
@@ -179,14 +186,16 @@ impl Round {
     }
 }
 
-/// The pods in the order of kube-scheduler's queue: priority, then age. Pods of the same second are in the order of their ids, which is
-/// about random. Pods that run elsewhere come last: their successors do not exist yet.
+/// The place of a pod in kube-scheduler's queue: priority, then age in seconds. Pods that run elsewhere come last: their successors do not
+/// exist yet.
+fn tried_at(problem: &Problem<'_>, id: PodId) -> (Reverse<i32>, bool, Timestamp) {
+    let pod = problem.pod(id);
+    (Reverse(pod.priority), pod.node_name.is_some(), pod.created)
+}
+
+/// The pods in the order of kube-scheduler's queue, those of the same second by their unique ids.
 fn binding_queue(problem: &Problem<'_>) -> Vec<PodId> {
     let mut queue = problem.queue.clone();
-    queue.sort_by_cached_key(|id| {
-        let pod = problem.pod(*id);
-        let key = (Reverse(pod.priority), pod.node_name.is_some(), pod.created);
-        (key, Arc::clone(&pod.uid), *id)
-    });
+    queue.sort_by_cached_key(|id| (tried_at(problem, *id), Arc::clone(&problem.pod(*id).uid), *id));
     queue
 }

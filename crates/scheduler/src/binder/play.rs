@@ -1,5 +1,6 @@
 //! kube-scheduler's queue, played over the targets of a problem.
 
+use super::arrivals::Chance;
 use super::score::{
     ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,
     TAINT_WEIGHT, allocation_score, balance_score, share_below, share_of,
@@ -60,6 +61,8 @@ pub(super) struct Play<'w, 'a> {
     scores: TargetCache<ScoredRequests, i32>,
     fitting: Vec<TargetId>,
     totals: Vec<i64>,
+    /// Chooses among targets of equal scores; without it the first one is chosen.
+    chance: Option<Chance>,
 }
 
 impl<'w, 'a> Play<'w, 'a> {
@@ -89,7 +92,14 @@ impl<'w, 'a> Play<'w, 'a> {
             ready,
             fitting: Vec::new(),
             totals: Vec::new(),
+            chance: None,
         }
+    }
+
+    /// The same with a seed for the choice among targets of equal scores. kube-scheduler takes any of them.
+    pub(super) fn with_chance(mut self, seed: Option<u64>) -> Self {
+        self.chance = seed.map(Chance::new);
+        self
     }
 
     /// Lets groups of targets become ready one after the other and binds what fits. Returns the pods that are left over, in their order.
@@ -144,7 +154,7 @@ impl<'w, 'a> Play<'w, 'a> {
         self.spreading.bind(pod, target);
     }
 
-    /// The target with the highest score for a pod, the first of equal ones. `None` if none fits.
+    /// The target with the highest score for a pod. `None` if none fits.
     fn choose(&mut self, pod: PodId, class: ClassId) -> Option<TargetId> {
         self.find_fitting(class);
         if self.fitting.len() < 2 {
@@ -165,13 +175,17 @@ impl<'w, 'a> Play<'w, 'a> {
             }
         }
         self.add_preferences(problem.pod(pod));
-        let mut best = 0;
-        for (at, total) in self.totals.iter().enumerate() {
-            if *total > self.totals[best] {
-                best = at;
-            }
-        }
-        self.fitting.get(best).copied()
+        let highest = self.totals.iter().copied().max()?;
+        let scored = self.fitting.iter().zip(&self.totals);
+        let mut equal = scored
+            .filter(|(_, total)| **total == highest)
+            .map(|(target, _)| *target);
+        let first = equal.next()?;
+        let Some(chance) = &mut self.chance else {
+            return Some(first);
+        };
+        let one_of = |best, (number, target)| if chance.one_in(number) { target } else { best };
+        Some((2..).zip(equal).fold(first, one_of))
     }
 
     /// The ready targets that fit a class. Preferences and the order of alternatives are the solver's, not kube-scheduler's, so a target

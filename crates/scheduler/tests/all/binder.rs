@@ -83,6 +83,42 @@ fn pods_spread_or_pack_as_nodes_are_scored() {
 }
 
 #[test]
+fn seeds_decide_what_is_unknown_and_no_more() {
+    let seeds: Vec<Arrivals> = (0..16).map(|seed| Arrivals::shuffled(0, 1, seed)).collect();
+    let options = options(Packing::Balanced, false);
+    let types = "type t cpu=4 mem=16Gi price=1\npool default\n";
+    let bound = |fixture: &Fixture| -> BTreeSet<String> {
+        let found = forecasts(fixture, &Plan::default(), &options, &seeds);
+        found.iter().map(|one| format!("{:?}", nodes(one))).collect()
+    };
+    // Which of two pods of the same second comes first.
+    let with_age_of_q = |seconds: i64| {
+        let mut fixture = Fixture::read(&format!("node a cpu=1 mem=4Gi\n{types}pod p cpu=0.9\npod q cpu=0.9"));
+        for pod in &mut fixture.snapshot.pending {
+            let pod = std::sync::Arc::make_mut(pod);
+            let age = if pod.name.starts_with('q') { seconds } else { 0 };
+            pod.created = jiff::Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_secs(age);
+        }
+        bound(&fixture)
+    };
+    assert_eq!(with_age_of_q(0).len(), 2);
+    let found = with_age_of_q(1);
+    assert!(
+        found.len() == 1 && found.iter().all(|nodes| nodes.contains('q')),
+        "{found:?}"
+    );
+    // Which of two nodes of equal scores gets a pod.
+    let equal = Fixture::read(&format!(
+        "node a cpu=4 mem=16Gi\nnode b cpu=4 mem=16Gi\n{types}pod p cpu=1"
+    ));
+    assert_eq!(bound(&equal).len(), 2);
+    let emptier = Fixture::read(&format!(
+        "node a cpu=4 mem=16Gi\nnode b cpu=8 mem=32Gi\n{types}pod p cpu=1"
+    ));
+    assert_eq!(bound(&emptier).len(), 1);
+}
+
+#[test]
 fn a_machine_that_comes_first_is_filled_by_the_oldest_pods() {
     // Planned: one node for the pods with much cpu, one for those with much memory. The first node that is ready takes the first pods of the queue.
     let fixture = Fixture::read(
@@ -98,7 +134,7 @@ fn a_machine_that_comes_first_is_filled_by_the_oldest_pods() {
         [1, 0]
     };
     let one = |order: [usize; 2]| {
-        let order = Arrivals(order.map(|at| vec![at]).to_vec());
+        let order = Arrivals::of(order.map(|at| vec![at]).to_vec());
         forecasts(&fixture, &plan, &options, &[order]).remove(0)
     };
     let found = one(cpu_first);
