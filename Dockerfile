@@ -19,7 +19,7 @@ ARG TARGETARCH
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=kerf-target-${TARGETARCH},target=/src/target \
     if [ -n "${KERF_COMMIT}" ]; then export KERF_COMMIT; else unset KERF_COMMIT; fi \
- && cargo build --locked --profile dist --package kerf-cli --bin kerf --features aws \
+ && cargo rustc --locked --profile dist --package kerf-cli --bin kerf --features aws -- -C strip=symbols \
  && cp target/dist/kerf /kerf \
  && cargo fetch --locked --target "$(rustc --print host-tuple)" \
  && cargo test --locked --package kerf-tidy --test tidy -- --ignored writes_the_bill_of_materials \

@@ -35,6 +35,7 @@ mod interruption;
 mod lifecycle;
 mod metadata_list;
 mod node_writes;
+mod pod_event_time;
 mod pod_events;
 mod pod_reference;
 mod pools;

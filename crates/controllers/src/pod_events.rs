@@ -18,7 +18,8 @@ use crate::claim_facts;
 use crate::claim_writes::{set_status_field, write_status};
 use crate::context::Context;
 use crate::deadline::rfc3339;
-use crate::disruption::{note_pod_event, update_consolidatable};
+use crate::disruption::update_consolidatable;
+use crate::pod_event_time::set_pod_event_time;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.podevents";
@@ -94,7 +95,7 @@ impl Reconciler for PodEvents {
         // Its end as `Consolidatable` belongs to the same event, so both are one write.
         if let Some(pool) = pool.filter(|_| claim.condition(CONSOLIDATABLE).is_some()) {
             let mut after = NodeClaim::clone(claim);
-            note_pod_event(&mut after, now);
+            set_pod_event_time(&mut after, now);
             update_consolidatable(&mut after, &pool, now)?;
             write_status(&self.context, claim, &after).await?;
         } else {

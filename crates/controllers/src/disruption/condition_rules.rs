@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::node_claim::{
     CONSOLIDATABLE, DRIFTED, INITIALIZED, INSTANCE_TYPE_NOT_FOUND, LAUNCHED, NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED,
 };
@@ -98,12 +97,6 @@ pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp)
     claim_conditions::consolidatable(&facts, now)
 }
 
-/// Writes the time of a pod event into a copy of the claim.
-pub(crate) fn note_pod_event(claim: &mut NodeClaim, now: Timestamp) {
-    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    claim.status.get_or_insert_default().last_pod_event_time = Some(Time(seconds));
-}
-
 /// Updates the consolidatable condition of a copy of the claim.
 pub(crate) fn update_consolidatable(
     claim: &mut NodeClaim,
@@ -174,6 +167,7 @@ fn remove(claim: &mut NodeClaim, type_: &str, now: Timestamp) -> Result<bool, Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod_event_time::set_pod_event_time;
     use kerf_cloud::TypeBuilder;
     use kerf_model::price::Price;
     use serde_json::{Value, json};
@@ -233,7 +227,7 @@ mod tests {
     fn conditions_times_and_pools_are_read() {
         let at = |text: &str| -> Timestamp { format!("2026-01-01T{text}Z").parse().expect("a timestamp") };
         let eventful = claim(|claim| {
-            claim.status.get_or_insert_default().last_pod_event_time = Some(Time(at("11:45:00")));
+            set_pod_event_time(claim, at("11:45:00"));
         });
         let unready = claim(|claim| {
             ConditionSet::new(claim, now()).set_unknown(INITIALIZED, "x", "");

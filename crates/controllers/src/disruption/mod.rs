@@ -25,7 +25,7 @@ mod start;
 mod static_replacement;
 mod taints;
 
-pub(crate) use condition_rules::{note_pod_event, update_consolidatable};
+pub(crate) use condition_rules::update_consolidatable;
 pub(crate) use conditions::ClaimConditions;
 pub(crate) use disruption_loop::Disruption;
 pub(crate) use progress::Progress;

@@ -30,8 +30,8 @@ use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
 use crate::claim_facts;
 use crate::claim_writes::disrupt;
-use crate::disruption::note_pod_event;
 use crate::node_writes::{Edited, as_read, edit_node, label_node};
+use crate::pod_event_time::set_pod_event_time;
 
 /// The time between two events about one undeclared startup taint of a pool.
 const FORGOTTEN_AGAIN: Duration = Duration::from_secs(3600);
@@ -342,7 +342,7 @@ impl<'a> Pass<'a> {
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
             // LIF-137: its pods bind before and after. Written here they cost no call of their own.
-            note_pod_event(&mut self.claim, self.lifecycle.context.now());
+            set_pod_event_time(&mut self.claim, self.lifecycle.context.now());
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
             self.milestones.push(Milestone::Initialized { allocatable });
         }
