@@ -1,7 +1,7 @@
 //! Records when pods were last bound to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
 //!
-//! The initialization of a claim counts as such an event, and events before it are not recorded: its pods bind about then, consolidation
-//! counts from then anyway, and no claim needs two writes for it. Nor are those of a claim that is being deleted recorded.
+//! The initialization of a claim counts as such an event, and the lifecycle controller records it. Events before it are not recorded:
+//! consolidation counts from the initialization at the earliest. Nor are events of a claim that is being deleted: consolidation does not choose it.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Reconciler for PodEvents {
         let [claim] = claims.as_slice() else {
             return Ok(Outcome::Done);
         };
-        // The initialization writes the first event; those of a drain concern nobody.
+        // The initialization is the first event, the deletion ends the recording.
         if !claim.condition_is_true(INITIALIZED) || claim_facts::is_deleting(claim) {
             return Ok(Outcome::Done);
         }

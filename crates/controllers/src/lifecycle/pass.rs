@@ -341,7 +341,7 @@ impl<'a> Pass<'a> {
         .await?;
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
-            // LIF-137: its pods bind before and after. Written here they cost no call of their own.
+            // Deviation at LIF-137: pods bind about now, and a pod event in this patch needs none of its own.
             set_pod_event_time(&mut self.claim, self.lifecycle.context.now());
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
             self.milestones.push(Milestone::Initialized { allocatable });

@@ -8,13 +8,13 @@ pub struct Arrivals {
     pub machines: Vec<Vec<usize>>,
     /// The seed of what is unknown: the order of pods that were created in the same second, and the choice among nodes of equal scores.
     /// `None` for the order of unique ids and the first node.
-    pub pods: Option<u64>,
+    pub seed: Option<u64>,
 }
 
 impl Arrivals {
     /// These machines, with pods in the order of their unique ids.
     pub const fn of(machines: Vec<Vec<usize>>) -> Self {
-        Self { machines, pods: None }
+        Self { machines, seed: None }
     }
 
     /// All machines at once.
@@ -38,7 +38,7 @@ impl Arrivals {
         shuffle(&mut order, seed);
         Self {
             machines: order.chunks(group.max(1)).map(<[usize]>::to_vec).collect(),
-            pods: Some(seed),
+            seed: Some(seed),
         }
     }
 }

@@ -91,9 +91,9 @@ impl Forecaster {
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
         let by_id = binding_queue(problem);
         let one = |arrivals: &Arrivals| {
-            let mut play = start.clone().with_chance(arrivals.pods);
+            let mut play = start.clone().with_chance(arrivals.seed);
             let mut queue = by_id.clone();
-            if let Some(seed) = arrivals.pods {
+            if let Some(seed) = arrivals.seed {
                 let tried = |id: &PodId| tried_at(problem, *id);
                 let together = queue.chunk_by_mut(|a, b| tried(a) == tried(b));
                 together.for_each(|pods| shuffle(pods, seed));

@@ -190,6 +190,10 @@ fn the_image_has_the_licences_of_the_binary_it_ships() {
         "the features of the bill"
     );
     assert!(dockerfile.contains("-- --ignored writes_the_bill_of_materials"));
+    assert!(
+        dockerfile.contains("-- -C strip=symbols"),
+        "the profile `dist` cannot strip symbols"
+    );
     for file in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "kerf.cdx.json"] {
         let copied = dockerfile
             .lines()
