@@ -376,7 +376,9 @@ impl ShadowObserver {
 
 /// The price of machines per hour, as far as it is known.
 fn sum(machines: &[Machine]) -> f64 {
-    machines.iter().filter_map(|machine| machine.price_per_hour).sum()
+    let prices = machines.iter().filter_map(|machine| machine.price_per_hour);
+    // `sum` of no numbers is -0.0.
+    prices.fold(0.0, |sum, price| sum + price)
 }
 
 fn log_launches(plan: &Plan) {
@@ -423,5 +425,15 @@ impl LeaderTask for ShadowObserver {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         });
         tokio::join!(self.passes(&shutdown), self.looks(&shutdown));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_machines_cost_nothing_without_a_sign() {
+        assert_eq!(format!("{:?}", sum(&[])), "0.0");
     }
 }
