@@ -9,7 +9,7 @@ use crate::store::key_of;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_runtime::Outcome;
 use kube::ResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 impl Kubelets {
@@ -71,15 +71,18 @@ impl Kubelets {
 
     /// Ends a deleted pod after the stop time of its containers or its grace period, whichever is shorter.
     async fn stop(&self, context: &ActorContext, pod: &Pod) -> Reconciled {
+        let own = duration_annotation(pod, STOP_AFTER);
+        if own.is_none()
+            && let Some(delay) = duration_annotation(pod, KWOK_STOP_AFTER)
+        {
+            return self.stop_like_kwok(context, pod, delay).await;
+        }
         let grace_s = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         if grace_s <= 0 {
             return Ok(Outcome::Done);
         }
         let grace = Duration::from_secs(grace_s.unsigned_abs());
-        let kwok = || duration_annotation(pod, KWOK_STOP_AFTER);
-        let wanted = duration_annotation(pod, STOP_AFTER)
-            .or_else(kwok)
-            .unwrap_or(self.options.pod_stops_after);
+        let wanted = own.unwrap_or(self.options.pod_stops_after);
         // The grace period may have been shortened since the stage began.
         let end = context.clock.until(
             pod.metadata
@@ -90,6 +93,20 @@ impl Kubelets {
         let left = self.left(uid(pod), Stage::Stop, wanted.min(grace)).min(end);
         if !left.is_zero() {
             return Ok(Outcome::RequeueAfter(left));
+        }
+        context.delete(&context.pods, pod, Some(0)).await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Ends a deleted pod after the delay of its annotation, whatever its grace period is, and removes its finalizers (KWK-063).
+    async fn stop_like_kwok(&self, context: &ActorContext, pod: &Pod, delay: Duration) -> Reconciled {
+        let left = self.left(uid(pod), Stage::Stop, delay);
+        if !left.is_zero() {
+            return Ok(Outcome::RequeueAfter(left));
+        }
+        if !pod.finalizers().is_empty() {
+            let none = json!({"metadata": {"finalizers": null}});
+            ignore_not_found(context.patch(&context.pods, &key_of(pod), &none).await)?;
         }
         context.delete(&context.pods, pod, Some(0)).await?;
         Ok(Outcome::Done)
@@ -106,7 +123,12 @@ fn mounted(context: &ActorContext, pod: &Pod) -> bool {
 }
 
 async fn write(context: &ActorContext, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
-    match context.patch_pod_status(&key_of(pod), patch).await {
+    ignore_not_found(context.patch_pod_status(&key_of(pod), patch).await)
+}
+
+/// The pod may have gone meanwhile.
+fn ignore_not_found(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         other => other,
     }

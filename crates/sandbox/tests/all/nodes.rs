@@ -34,6 +34,57 @@ async fn only_marked_nodes_are_simulated() {
     assert_eq!(status.conditions.expect("conditions").len(), 5);
 }
 
+// KWK-065
+#[tokio::test(start_paused = true)]
+async fn startup_taints_stay_until_somebody_removes_them() {
+    let cluster = Cluster::start().await;
+    let taint = |key: &str| json!({"key": key, "effect": "NoExecute"});
+    let own = [taint("example.com/startup"), taint("karpenter.sh/unregistered")];
+    cluster
+        .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"taints": own}}))
+        .await;
+    seconds(120).await;
+    assert_eq!(
+        taints(&cluster.read_node("n1").await),
+        ["example.com/startup:NoExecute", "karpenter.sh/unregistered:NoExecute"],
+        "Ready, so the node controller's own taint is gone"
+    );
+}
+
+// KWK-063
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_kwoks_delay_ends_after_it_whatever_its_grace_period_and_finalizers() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let mut slow = pod("slow", asks("100m"));
+    slow["metadata"]["annotations"] = json!({"pod-delete.stage.kwok.x-k8s.io/delay": "90s"});
+    slow["metadata"]["finalizers"] = json!(["example.com/kept"]);
+    slow["spec"]["terminationGracePeriodSeconds"] = json!(30);
+    cluster.create(slow).await;
+    seconds(5).await;
+    assert_eq!(cluster.running().await, ["slow"]);
+    cluster.delete_pod("slow").await;
+    seconds(85).await;
+    assert_eq!(cluster.pods().await.len(), 1, "longer than its grace period");
+    seconds(10).await;
+    assert!(cluster.pods().await.is_empty(), "its finalizer does not keep it");
+}
+
+// KWK-064
+#[tokio::test(start_paused = true)]
+async fn a_pod_in_kwoks_stage_unhealthy_never_gets_ready() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let mut unwell = pod("unwell", asks("100m"));
+    unwell["metadata"]["labels"] = json!({"kwok.x-k8s.io/stage": "unhealthy"});
+    cluster.create(unwell).await;
+    seconds(30).await;
+    let unwell = cluster.pod("unwell").await;
+    assert_eq!(phase(&unwell), "Unknown");
+    assert!(!is_ready(&unwell));
+    assert_eq!(unwell.status.expect("a status").pod_ip, None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_kubelet_costs_its_node_the_pods() {
     let cluster = Cluster::start().await;
