@@ -28,6 +28,9 @@ type Algorithm = for<'w, 'a> fn(&PricedStart<'w, 'a>, &[PodId], u64, Stop<'_>) -
 /// time; the others win only small inputs.
 const PRICED_PODS_MAX: usize = 2000;
 
+/// With more pods than this, cheapest packing does not search for the best balanced outcome, too: it would take twice as long.
+const BOTH_AIMS_PODS_MAX: usize = 10_000;
+
 /// The strategies after the greedy. Of equal outcomes the earlier one wins.
 const STRATEGIES: [(Strategy, Algorithm); 4] = [
     (Strategy::Patterns, patterns),
@@ -124,7 +127,7 @@ fn ranked_of_aims<'w, 'a>(
 ) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let other_aim = Aim::BalancedForCheapest;
-    if queue.len() > PRICED_PODS_MAX || !other_aim.differs(problem) {
+    if queue.len() > BOTH_AIMS_PODS_MAX || !other_aim.differs(problem) {
         return ranked_from(instance, queue, greedy, Aim::Configured, stop);
     }
     let mut ranked = ranked_from(instance, queue, greedy.clone(), Aim::Configured, stop);
