@@ -57,11 +57,11 @@ fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> 
     let n = plan.launches.len();
     let arrivals = [
         Arrivals::at_once(n),
-        Arrivals::shuffled(n, 1, seed ^ 0xabc1),
-        Arrivals::shuffled(n, 1, seed ^ 0xabc2),
-        Arrivals::shuffled(n, 1, seed ^ 0xabc3),
-        Arrivals::shuffled(n, 3, seed ^ 0xabc4),
-        Arrivals::shuffled(n, n.div_ceil(3), seed ^ 0xabc5),
+        Arrivals::within(n, (1_000, 4_000), 1_000, 5, seed ^ 0xabc1),
+        Arrivals::within(n, (3_000, 8_000), 2_000, 3, seed ^ 0xabc2),
+        Arrivals::within(n, (5_000, 15_000), 5_000, 10, seed ^ 0xabc3),
+        Arrivals::within(n, (25_000, 45_000), 15_000, 5, seed ^ 0xabc4),
+        Arrivals::shuffled(n, 3, seed ^ 0xabc5),
     ];
     let bound = arrivals.iter().zip(seed << 3..).map(|(arrivals, seed)| {
         let snapshot = renamed(snapshot, seed);

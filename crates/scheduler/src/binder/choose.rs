@@ -131,18 +131,14 @@ fn forecasts_max(outcome: &Outcome<'_, '_>) -> usize {
     }
 }
 
-/// The orders of arrivals that plans are chosen by.
+/// The courses of a scale-up that plans are chosen by: machines that are ready at once, within seconds as with KWOK, and within half a minute
+/// as with EC2, while kube-scheduler binds 200 or 500 pods a second.
 fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
-    let mut arrivals = vec![
-        Arrivals::at_once(machines),
-        Arrivals::one_by_one(machines),
-        Arrivals::shuffled(machines, 1, 1),
-        Arrivals::shuffled(machines, machines.div_ceil(4), 2),
-    ];
+    let soon = |attempt, seed| Arrivals::within(machines, (2_500, 7_500), 2_500, attempt, seed);
+    let late = |seed| Arrivals::within(machines, (30_000, 50_000), 10_000, 5, seed);
+    let mut arrivals = vec![Arrivals::at_once(machines), soon(5, 1), soon(2, 2), late(3)];
     if attempts <= MORE_ARRIVALS_MAX {
-        let more = (3..6).map(|seed| Arrivals::shuffled(machines, 1, seed));
-        arrivals.extend(more);
-        arrivals.push(Arrivals::shuffled(machines, machines.div_ceil(3), 6));
+        arrivals.extend([soon(5, 4), soon(2, 5), late(6), Arrivals::shuffled(machines, 1, 7)]);
     }
     arrivals
 }

@@ -1,8 +1,9 @@
 //! Forecasts where kube-scheduler binds the pods of a plan.
 
-use super::arrivals::{Arrivals, shuffle};
+use super::arrivals::Arrivals;
 use super::machines::with_machines;
-use super::play::Play;
+use super::play::{NodeEvent, Play};
+use super::pod_arrivals::{by_age, pod_arrivals};
 use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
@@ -15,11 +16,9 @@ use crate::ranking::node_overhead;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::{FewestPods, solve_queue};
-use jiff::Timestamp;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// The forecast for a plan under one order of arrivals.
@@ -89,21 +88,18 @@ impl Forecaster {
             .collect();
         let coming: IdSet<Target> = targets.iter().flatten().copied().collect();
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
-        let by_id = binding_queue(problem);
+        let by_id = by_age(problem);
         let one = |arrivals: &Arrivals| {
             let mut play = start.clone().with_chance(arrivals.seed);
-            let mut queue = by_id.clone();
-            if let Some(seed) = arrivals.seed {
-                let tried = |id: &PodId| tried_at(problem, *id);
-                let together = queue.chunk_by_mut(|a, b| tried(a) == tried(b));
-                together.for_each(|pods| shuffle(pods, seed));
+            let mut events = Vec::with_capacity(2 * self.launches);
+            for (arrival, target) in arrivals.machines.iter().zip(&targets) {
+                events.extend(
+                    [(arrival.node, None), (arrival.ready, *target)].map(|(at, ready)| NodeEvent { at, ready }),
+                );
             }
-            let target = |launch: usize| targets.get(launch).copied().flatten();
-            let groups = arrivals
-                .machines
-                .iter()
-                .map(|group| group.iter().filter_map(|at| target(*at)).collect());
-            let left_over = play.run(&queue, groups);
+            let end = events.iter().map(|event| event.at).max().unwrap_or(0);
+            let pods = pod_arrivals(problem, &by_id, arrivals.seed, end);
+            let left_over = play.run(&pods, events, arrivals.attempt);
             self.outcome(problem, play.assignment, left_over)
         };
         arrivals.iter().map(one).collect()
@@ -184,18 +180,4 @@ impl Round {
             without_place: self.without_place,
         }
     }
-}
-
-/// The place of a pod in kube-scheduler's queue: priority, then age in seconds. Pods that run elsewhere come last: their successors do not
-/// exist yet.
-fn tried_at(problem: &Problem<'_>, id: PodId) -> (Reverse<i32>, bool, Timestamp) {
-    let pod = problem.pod(id);
-    (Reverse(pod.priority), pod.node_name.is_some(), pod.created)
-}
-
-/// The pods in the order of kube-scheduler's queue, those of the same second by their unique ids.
-fn binding_queue(problem: &Problem<'_>) -> Vec<PodId> {
-    let mut queue = problem.queue.clone();
-    queue.sort_by_cached_key(|id| (tried_at(problem, *id), Arc::clone(&problem.pod(*id).uid), *id));
-    queue
 }

@@ -4,7 +4,7 @@
 //! node with the highest score. A tight plan then leaves pods over, for which another machine is launched. This module plays that queue
 //! over the machines of a plan and says which pods are left over and what the machines of the second round cost.
 //!
-//! What is left out: back-off of pods that failed, the share of the nodes that kube-scheduler looks at in clusters of more than 100 nodes,
+//! What is left out: the share of the nodes that kube-scheduler looks at in clusters of more than 100 nodes,
 //! preferred affinity between pods, images. Spread and affinity between pods are those of the solver.
 
 mod arrivals;
@@ -12,10 +12,13 @@ mod choose;
 mod forecast;
 mod machines;
 mod play;
+mod pod_arrivals;
+mod queue;
 mod score;
 mod spreading;
 
-pub use arrivals::Arrivals;
+pub use arrivals::{Arrival, Arrivals};
 pub(crate) use choose::choose;
 pub use forecast::{BindingForecast, BoundTo, Forecaster};
+pub use queue::Millis;
 pub use score::{allocation_score, balance_score, spread_penalty, spread_score};

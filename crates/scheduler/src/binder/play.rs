@@ -1,6 +1,7 @@
 //! kube-scheduler's queue, played over the targets of a problem.
 
 use super::arrivals::Chance;
+use super::queue::{Millis, SchedulingQueue};
 use super::score::{
     ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,
     TAINT_WEIGHT, allocation_score, balance_score, share_below, share_of,
@@ -22,8 +23,16 @@ use kerf_model::taint::Effect;
 use kerf_units::policy::NodeScoring;
 use rustc_hash::FxHashMap;
 
-/// After the last machine is ready, waiting pods are tried this many times more: one that needs another near it may follow it.
+/// In the end, pods without a place are tried this many times more: one that needs another near it may follow it.
 const LAST_ROUNDS: usize = 3;
+
+/// A change that makes kube-scheduler try waiting pods again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct NodeEvent {
+    pub(super) at: Millis,
+    /// The target that takes pods from then on. `None` for a Node that is created and takes none yet.
+    pub(super) ready: Option<TargetId>,
+}
 
 /// The cpu and memory of a target and how much of them is used: by requests, and with the defaults that pods without requests count with.
 #[derive(Clone, Copy)]
@@ -51,6 +60,8 @@ pub(super) struct Play<'w, 'a> {
     ready: IdSet<Target>,
     /// The classes of which no pod fits any ready target.
     refused: IdVec<PodClass, bool>,
+    /// Those of them that may fit once another pod is bound.
+    refused_by_pods: Vec<ClassId>,
     /// The versions of targets in `accepted` and `scores`.
     versions: TargetVersions,
     /// By level: the targets that take such a pod.
@@ -82,6 +93,7 @@ impl<'w, 'a> Play<'w, 'a> {
         Self {
             spreading: Spreading::new(problem),
             refused: IdVec::filled(false, problem.classes.len()),
+            refused_by_pods: Vec::new(),
             versions: TargetVersions::new(targets),
             accepted: TargetCache::new(assignment.levels()),
             scored_as,
@@ -102,45 +114,88 @@ impl<'w, 'a> Play<'w, 'a> {
         self
     }
 
-    /// Lets groups of targets become ready one after the other and binds what fits. Returns the pods that are left over, in their order.
-    pub(super) fn run(&mut self, queue: &[PodId], groups: impl Iterator<Item = Vec<TargetId>>) -> Vec<PodId> {
-        let mut waiting = queue.to_vec();
-        for group in groups {
-            group.into_iter().for_each(|target| self.ready.insert(target));
-            self.refused.iter_mut().for_each(|refused| *refused = false);
-            self.bind_all(&mut waiting);
+    /// Lets targets become ready and binds what fits, one pod after the other, each attempt taking some time. Pods come with the time at
+    /// which they are created. Returns those that are left over, in their order.
+    pub(super) fn run(&mut self, pods: &[(Millis, PodId)], mut events: Vec<NodeEvent>, attempt: Millis) -> Vec<PodId> {
+        let problem = self.assignment.problem;
+        let mut queue = SchedulingQueue::new(problem.classes.len());
+        for (created, pod) in pods {
+            if let Some(class) = problem.of_pod[*pod] {
+                queue.add(*pod, class, problem.pod(*pod).priority, *created);
+            }
+        }
+        events.sort_unstable();
+        let mut events = events.into_iter().peekable();
+        let mut now = Millis::MIN;
+        loop {
+            while let Some(event) = events.next_if(|event| event.at <= now) {
+                if let Some(target) = event.ready {
+                    self.ready.insert(target);
+                    self.forget_refusals();
+                }
+                queue.wake_all();
+            }
+            if self.try_next(&mut queue, now) {
+                now += attempt;
+                continue;
+            }
+            let next_event = events.peek().map(|event| event.at);
+            match next_event.into_iter().chain(queue.next_end()).min() {
+                Some(next) => now = next,
+                None => break,
+            }
         }
         for _ in 0..LAST_ROUNDS {
-            let before = waiting.len();
-            self.refused.iter_mut().for_each(|refused| *refused = false);
-            self.bind_all(&mut waiting);
-            if waiting.len() == before || waiting.is_empty() {
+            let before = self.assignment.order.len();
+            self.forget_refusals();
+            queue.wake_all();
+            while self.try_next(&mut queue, Millis::MAX) {}
+            if self.assignment.order.len() == before {
                 break;
             }
         }
-        waiting
+        queue.left_over()
     }
 
-    fn bind_all(&mut self, waiting: &mut Vec<PodId>) {
-        let problem = self.assignment.problem;
-        waiting.retain(|pod| {
-            let Some(class) = problem.of_pod[*pod] else {
-                return false;
-            };
-            if self.refused[class] {
-                return true;
-            }
-            match self.choose(*pod, class) {
-                Some(target) => {
-                    self.bind(*pod, class, target);
-                    false
+    /// Tries the next pod of the queue. Returns false if there is none to try.
+    fn try_next(&mut self, queue: &mut SchedulingQueue, now: Millis) -> bool {
+        let Some((number, pod, class)) = queue.next(now) else {
+            return false;
+        };
+        let target = if self.refused[class] {
+            None
+        } else {
+            self.choose(pod, class)
+        };
+        match target {
+            Some(target) => {
+                self.bind(pod, class, target);
+                if self.depends_on_pods(class) {
+                    queue.wake(class);
                 }
-                None => {
+            }
+            None => {
+                if !self.refused[class] {
                     self.refused[class] = true;
-                    true
+                    if self.depends_on_pods(class) {
+                        self.refused_by_pods.push(class);
+                    }
                 }
+                queue.put_back(number, now);
             }
-        });
+        }
+        true
+    }
+
+    /// Whether the pods of a class have spread, affinity or anti-affinity.
+    fn depends_on_pods(&self, class: ClassId) -> bool {
+        let mut levels = self.assignment.problem.class(class).levels.iter();
+        levels.any(|level| !level.own_groups.is_empty())
+    }
+
+    fn forget_refusals(&mut self) {
+        self.refused.iter_mut().for_each(|refused| *refused = false);
+        self.refused_by_pods.clear();
     }
 
     fn bind(&mut self, pod: PodId, class: ClassId, target: TargetId) {
@@ -152,6 +207,9 @@ impl<'w, 'a> Play<'w, 'a> {
         self.versions.advance(target);
         self.assignment.place_on_target(target, class, pod);
         self.spreading.bind(pod, target);
+        for class in self.refused_by_pods.drain(..) {
+            self.refused[class] = false;
+        }
     }
 
     /// The target with the highest score for a pod. `None` if none fits.

@@ -22,8 +22,8 @@ fn orders(plan: &Plan) -> [Arrivals; 4] {
     [
         Arrivals::at_once(machines),
         Arrivals::one_by_one(machines),
-        Arrivals::shuffled(machines, 1, 1),
-        Arrivals::shuffled(machines, machines.div_ceil(4), 2),
+        Arrivals::shuffled(machines, machines.div_ceil(4), 1),
+        Arrivals::within(machines, (1_000, 6_000), 1_000, 5, 2),
     ]
 }
 
@@ -134,7 +134,7 @@ fn a_machine_that_comes_first_is_filled_by_the_oldest_pods() {
         [1, 0]
     };
     let one = |order: [usize; 2]| {
-        let order = Arrivals::of(order.map(|at| vec![at]).to_vec());
+        let order = Arrivals::of(&order.map(|at| vec![at]));
         forecasts(&fixture, &plan, &options, &[order]).remove(0)
     };
     let found = one(cpu_first);
