@@ -1,5 +1,6 @@
 //! The forecast of how kube-scheduler binds the pods of plans.
 
+use crate::worlds::spread_workloads;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 use kerf_scheduler::{Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
@@ -221,48 +222,50 @@ fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
 
 #[test]
 fn pods_that_need_a_node_each_are_planned_onto_equal_nodes() {
-    let mut text = String::from("pool default\n");
-    for cpu in [1, 2, 4, 8, 16, 32, 64, 128] {
-        let price = f64::from(cpu) * 0.03;
-        text += &format!("type t{cpu} cpu={cpu} mem={}Gi price={price:.2}\n", cpu * 4);
+    let mut fixture = Fixture::read(&spread_workloads(20));
+    // Workloads that are created one after the other: the oldest pods have the longest back-off when machines come.
+    for pod in &mut fixture.snapshot.pending {
+        let pod = std::sync::Arc::make_mut(pod);
+        let digits = pod
+            .name
+            .split(|c: char| !c.is_ascii_digit())
+            .find(|part| !part.is_empty());
+        let number: i64 = digits.unwrap().parse().unwrap();
+        pod.created = jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(number / 7);
     }
-    for (number, (cpu, memory)) in [
-        ("0.1", "1Gi"),
-        ("2", "4Gi"),
-        ("0.5", "2Gi"),
-        ("1", "2Gi"),
-        ("1", "5Gi"),
-        ("0.2", "1Gi"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let spread = if number % 3 == 2 {
-            format!("spread=host/1/app=a{number}")
-        } else {
-            String::new()
-        };
-        text += &format!("pod a{number}*30 cpu={cpu} mem={memory} label=app=a{number} {spread}\n");
-    }
-    let fixture = Fixture::read(&text);
     let outcome = |forecast_binding| {
         let options = options(Packing::Balanced, forecast_binding);
         let plan = fixture.solve(&options);
-        let all = forecasts(&fixture, &plan, &options, &orders(&plan));
-        let more: usize = all.iter().map(|one| one.more_nodes).sum();
+        let machines = plan.launches.len();
+        let scale_ups: Vec<Arrivals> = (100..108)
+            .map(|seed| Arrivals::within(machines, (2_600, 7_700), 2_000, 4, seed))
+            .collect();
+        let all = forecasts(&fixture, &plan, &options, &scale_ups);
+        let more: Price = all.iter().map(|one| one.more_price).sum();
         let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
         for (kind, _) in plan.launches.iter().filter_map(|launch| launch.cheapest) {
             *sizes.entry(kind).or_default() += 1;
         }
         let alike = sizes.values().max().copied().unwrap_or(0);
-        (alike * 10 / plan.launches.len(), plan.launches.len() * all.len() + more)
+        let in_the_end = price(&plan).per_hour() + more.per_hour() / all.len() as f64;
+        (alike * 10 / plan.launches.len(), in_the_end)
     };
     let (with, without) = (outcome(true), outcome(false));
     assert!(with.0 >= 9, "nine of ten nodes have one size");
-    assert!(
-        with.1 < without.1,
-        "nodes in the end: {} instead of {}",
-        with.1,
-        without.1
+    assert!(with.1 < without.1, "{} $/h in the end instead of {}", with.1, without.1);
+}
+
+// SCH-141
+#[test]
+fn a_pod_that_is_bound_to_a_node_of_another_pool_is_not_planned_there() {
+    // Either pod fits a node of either pool; the label keeps the second in the lighter pool. kube-scheduler may bind the first one to the node
+    // of the second, which then needs another.
+    let fixture = Fixture::read(
+        "type t cpu=2 mem=8Gi price=0.1\npool heavy weight=10\npool light weight=1 label=team=light\n\
+         pod any cpu=1.6 mem=1Gi\npod bound cpu=1.5 mem=1Gi select=team:in:light",
     );
+    let plan = fixture.solve(&options(Packing::Balanced, true));
+    let mut pools: Vec<&str> = plan.launches.iter().map(|launch| &*launch.pool).collect();
+    pools.sort_unstable();
+    assert_eq!(pools, ["heavy", "light"]);
 }

@@ -1,5 +1,6 @@
 //! The ways to pack, and annotations of pools about them.
 
+use crate::worlds::spread_workloads;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 use kerf_scheduler::{Options, PlanRank, Request, cost_bound};
@@ -87,46 +88,9 @@ fn plans_are_ranked_by_the_packing_that_is_configured() {
     assert!(rank(&few) < rank(&worse), "pods left over count first");
 }
 
-/// 42 workloads of 50 pods in eight sizes, a quarter of them spread over zones, a quarter over hosts.
-fn spread_workloads() -> Fixture {
-    let mut lines = Vec::new();
-    for (family, memory_per_cpu) in [("c", 2), ("s", 4), ("m", 8)] {
-        for cpu in [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256] {
-            let (cores, memory) = (f64::from(cpu) - 0.1, 1024 * cpu * memory_per_cpu - 10);
-            let price = f64::from(cpu) * (0.025 + 0.001 * f64::from(memory_per_cpu));
-            let pods = 16 * cpu;
-            lines.push(format!(
-                "type {family}{cpu} cpu={cores} mem={memory}Mi pods={pods} price={price:.4} zones=a,b,c,d"
-            ));
-        }
-    }
-    lines.push("pool default".to_owned());
-    let sizes = [
-        (0.1, 256),
-        (0.25, 512),
-        (0.5, 2048),
-        (1.0, 2048),
-        (1.0, 8192),
-        (2.0, 4096),
-        (0.2, 1024),
-        (1.5, 1024),
-    ];
-    for (app, (cpu, memory)) in sizes.iter().cycle().take(42).enumerate() {
-        let spread = match app % 4 {
-            1 => format!("spread=zone/1/app=a{app}"),
-            2 => format!("spread=host/1/app=a{app}"),
-            _ => String::new(),
-        };
-        lines.push(format!(
-            "pod a{app}*50 cpu={cpu} mem={memory}Mi label=app=a{app} {spread}"
-        ));
-    }
-    Fixture::read(&lines.join("\n"))
-}
-
 #[test]
 fn cheapest_packing_costs_no_more_than_balanced_for_2100_pods() {
-    let fixture = spread_workloads();
+    let fixture = Fixture::read(&spread_workloads(42));
     let price = |packing| {
         let options = Options {
             packing,

@@ -1,10 +1,12 @@
 //! Places all pods of an outcome where kube-scheduler is forecast to bind them.
 
+use crate::compile::classes::ClassId;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, NewNode};
 use crate::dense::ids::IdVec;
+use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
@@ -58,6 +60,9 @@ pub(crate) fn rebind<'w, 'a>(
             BoundPlace::SecondRound(at) => (second_round[at], Pins::new(), &mut second_claims[at]),
         };
         for level_index in 0..problem.class(class).levels.len() {
+            if claim.is_none() && !opens(&mut assignment, template, class, level_index) {
+                continue;
+            }
             if place_on_node(&mut assignment, template, &pins, claim, class, *pod, level_index) {
                 placed[*pod] = true;
                 if level_index > 0 {
@@ -81,4 +86,23 @@ pub(crate) fn rebind<'w, 'a>(
     rebound.strategy = Strategy::Rebinding;
     rebound.improves = Some(outcome.started_by());
     rebound
+}
+
+/// Whether a template is the first one of which a new claim accepts the pods of a class (SCH-141). Pods that another template comes first for may
+/// join a claim, but must not open it.
+fn opens(assignment: &mut Assignment<'_, '_>, template: TemplateId, class: ClassId, level_index: usize) -> bool {
+    let problem = assignment.problem;
+    let compiled = problem.class(class);
+    let Some(level) = compiled.levels.get(level_index) else {
+        return false;
+    };
+    let Ok(allowed) = AllowedPlacement::compute(problem, &assignment.counts, compiled, level) else {
+        return false;
+    };
+    let Some(query) = assignment.query(class, level_index, &allowed) else {
+        return false;
+    };
+    assignment
+        .first_template(&query)
+        .is_ok_and(|(first, _)| first == template)
 }
