@@ -13,7 +13,6 @@ use crate::compile::queue::PodId;
 use crate::compile::targets::{Target, TargetId};
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
-use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::search::target_cache::{TargetCache, TargetVersions};
 use kerf_model::intern::sym;
@@ -253,10 +252,7 @@ impl<'w, 'a> Play<'w, 'a> {
         let problem = self.assignment.problem;
         let compiled = problem.class(class);
         for level_index in (0..compiled.levels.len()).rev() {
-            let Some(level) = compiled.levels.get(level_index) else {
-                continue;
-            };
-            let Ok(allowed) = AllowedPlacement::compute(problem, &self.assignment.counts, compiled, level) else {
+            let Some(allowed) = self.assignment.allowed(class, level_index) else {
                 continue;
             };
             if let Some(query) = self.assignment.query(class, level_index, &allowed) {

@@ -143,6 +143,13 @@ impl<'w, 'a> Assignment<'w, 'a> {
         })
     }
 
+    /// Where topology lets the pods of a class go at a relaxation level. `None` where it lets them go nowhere.
+    pub(crate) fn allowed(&self, class: ClassId, level_index: usize) -> Option<AllowedPlacement> {
+        let compiled = self.problem.class(class);
+        let level = compiled.levels.get(level_index)?;
+        AllowedPlacement::compute(self.problem, &self.counts, compiled, level).ok()
+    }
+
     /// Recomputes the limits from the rows each claim has left. Returns whether more of some limit is left than before.
     pub(crate) fn recompute_limits(&mut self) -> bool {
         let mut limits = self.problem.limits.clone();

@@ -6,7 +6,6 @@ use crate::compile::targets::TargetId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, NewNode};
 use crate::dense::ids::IdVec;
-use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
@@ -91,12 +90,7 @@ pub(crate) fn rebind<'w, 'a>(
 /// Whether a template is the first one of which a new claim accepts the pods of a class (SCH-141). Pods that another template comes first for may
 /// join a claim, but must not open it.
 fn opens(assignment: &mut Assignment<'_, '_>, template: TemplateId, class: ClassId, level_index: usize) -> bool {
-    let problem = assignment.problem;
-    let compiled = problem.class(class);
-    let Some(level) = compiled.levels.get(level_index) else {
-        return false;
-    };
-    let Ok(allowed) = AllowedPlacement::compute(problem, &assignment.counts, compiled, level) else {
+    let Some(allowed) = assignment.allowed(class, level_index) else {
         return false;
     };
     let Some(query) = assignment.query(class, level_index, &allowed) else {

@@ -6,9 +6,7 @@ use crate::compile::targets::TargetId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::dense::id_set::IdSet;
-use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
-use crate::search::query::Query;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::priced_start::PricedStart;
@@ -80,19 +78,11 @@ pub(in crate::strategy) fn place_on_node(
     pod: PodId,
     level_index: usize,
 ) -> bool {
-    let problem = assignment.problem;
-    let compiled = problem.class(class);
-    let Some(level) = compiled.levels.get(level_index) else {
+    let Some(allowed) = assignment.allowed(class, level_index) else {
         return false;
     };
-    let Ok(allowed) = AllowedPlacement::compute(problem, &assignment.counts, compiled, level) else {
+    let Some(query) = assignment.query(class, level_index, &allowed) else {
         return false;
-    };
-    let query = Query {
-        class: compiled,
-        level,
-        allowed: &allowed,
-        level_id: assignment.level_id(class, level_index),
     };
     match *claim {
         Some(at) => {
