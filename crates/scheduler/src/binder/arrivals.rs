@@ -21,7 +21,7 @@ pub struct Arrival {
 pub struct Arrivals {
     /// By machine, in the order of the launches of the plan.
     pub machines: Vec<Arrival>,
-    /// How long kube-scheduler takes for an attempt to bind a pod.
+    /// How long kube-scheduler takes to try a pod.
     pub attempt: Millis,
     /// The seed of what is unknown: the order of pods that were created in the same second, and the choice among nodes of equal scores.
     /// `None` for the order of unique ids and the first node.
@@ -54,11 +54,6 @@ impl Arrivals {
     /// One after the other, in the order of the plan.
     pub fn one_by_one(machines: usize) -> Self {
         Self::of(&(0..machines).map(|at| vec![at]).collect::<Vec<_>>())
-    }
-
-    /// One after the other, in the reverse order of the plan.
-    pub fn reversed(machines: usize) -> Self {
-        Self::of(&(0..machines).rev().map(|at| vec![at]).collect::<Vec<_>>())
     }
 
     /// Machines in groups of up to `group`, and pods, in orders that depend on `seed` alone.
@@ -155,7 +150,6 @@ mod tests {
         };
         assert_eq!(sizes(&Arrivals::at_once(7)), [7]);
         assert_eq!(sizes(&Arrivals::one_by_one(7)), [1; 7]);
-        assert_eq!(sizes(&Arrivals::reversed(7)), [1; 7]);
         assert_eq!(sizes(&Arrivals::shuffled(7, 3, 1)), [3, 3, 1]);
         assert_eq!(sizes(&Arrivals::shuffled(7, 0, 2)), [1; 7]);
         assert_ne!(Arrivals::shuffled(7, 1, 1), Arrivals::shuffled(7, 1, 2));

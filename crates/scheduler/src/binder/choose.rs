@@ -16,7 +16,7 @@ const FORECASTS_MAX: usize = 24;
 /// Pods times nodes, over all forecasts. Bounds the work. A plan with more than half of it gets no forecast: none of a second plan could be
 /// made to compare it with.
 const ATTEMPTS_MAX: usize = 4_000_000;
-/// Up to this many pods times nodes, plans are chosen by eight orders of arrivals, else by four.
+/// Up to this many pods times nodes, plans are chosen by eight scale-ups, else by four.
 const MORE_ARRIVALS_MAX: usize = 50_000;
 /// A second round counts as one part in this many of the cost of the plan, because pods wait for it. docs/packing.md has the rule: slack may
 /// cost 1 %.
@@ -28,12 +28,12 @@ const REBINDINGS: usize = 3;
 struct Candidate<'w, 'a> {
     outcome: Outcome<'w, 'a>,
     rounds: Vec<Round>,
-    /// The rank with the mean cost of the second round and of waiting for it added, and the number of orders of arrivals that need one.
+    /// The rank with the mean cost of the second round and of waiting for it added, and the number of scale-ups that need one.
     after: (Rank, usize),
 }
 
 impl Candidate<'_, '_> {
-    /// Whether no pod is left over in any order of arrivals.
+    /// Whether no pod is left over in any scale-up.
     fn keeps_its_plan(&self) -> bool {
         self.rounds.iter().all(|round| round.left_over.is_empty())
     }
@@ -131,7 +131,7 @@ fn forecasts_max(outcome: &Outcome<'_, '_>) -> usize {
     }
 }
 
-/// The courses of a scale-up that plans are chosen by: machines that are ready at once, within seconds as with KWOK, and within half a minute
+/// The scale-ups that plans are chosen by: machines that are ready at once, within seconds as with KWOK, and within half a minute
 /// as with EC2, while kube-scheduler binds 200 or 500 pods a second.
 fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
     let soon = |attempt, seed| Arrivals::within(machines, (2_500, 7_500), 2_500, attempt, seed);
@@ -143,7 +143,7 @@ fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
     arrivals
 }
 
-/// The outcome whose plan costs least after the second round. A plan that leaves no pod over in any order of arrivals is not compared with
+/// The outcome whose plan costs least after the second round. A plan that leaves no pod over in any scale-up is not compared with
 /// dearer ones.
 pub(crate) fn choose<'w, 'a>(
     prepared: &Prepared,

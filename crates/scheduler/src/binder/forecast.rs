@@ -21,7 +21,7 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
 
-/// The forecast for a plan under one order of arrivals.
+/// The forecast for a plan in one scale-up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindingForecast {
     /// Where each pod is bound: the name of an existing node, or the index of a launch.
@@ -69,7 +69,7 @@ impl Forecaster {
         })
     }
 
-    /// Plays the binding of the pods of a question under each order of arrivals.
+    /// Plays the binding of the pods of a question in each scale-up.
     pub fn forecast(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<BindingForecast> {
         let rounds = self.rounds(what_if, options, arrivals);
         rounds.into_iter().map(|round| round.forecast(self, what_if)).collect()
