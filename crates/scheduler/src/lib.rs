@@ -20,6 +20,7 @@ mod compile;
 mod dense;
 mod options;
 mod output;
+mod parallel;
 mod pinned;
 mod ranking;
 mod search;

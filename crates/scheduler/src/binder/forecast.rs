@@ -12,6 +12,7 @@ use crate::compile::templates::TemplateId;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::options::{Options, WhatIf};
+use crate::parallel::run_in_parallel;
 use crate::ranking::node_overhead;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
@@ -102,7 +103,7 @@ impl Forecaster {
             let left_over = play.run(&pods, events, arrivals.attempt);
             self.outcome(problem, play.assignment, left_over)
         };
-        arrivals.iter().map(one).collect()
+        run_in_parallel(arrivals, options.threads, one)
     }
 
     /// Launches machines for the pods that are left over, as the greedy does.
