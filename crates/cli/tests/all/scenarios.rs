@@ -31,7 +31,7 @@ struct Compared {
 }
 
 /// Plans the pods of a folder as upstream's recorded run did.
-fn compare(folder: &Path, packing: &str) -> Result<Compared, String> {
+fn compare(folder: &Path, packing: &str, forecast_binding: &str) -> Result<Compared, String> {
     let (scenario, theirs) = (read(&folder.join("scenario.json")), read(&folder.join("upstream.json")));
     let options = &theirs["options"];
     let gates = format!(
@@ -52,6 +52,8 @@ fn compare(folder: &Path, packing: &str) -> Result<Compared, String> {
         "--verify",
         "--packing",
         packing,
+        "--forecast-binding",
+        forecast_binding,
         "--preference-policy",
         &text(&options["preferencePolicy"])?,
         "--min-values-policy",
@@ -133,8 +135,8 @@ impl Compared {
         Ok(())
     }
 
-    /// For the same number of pods it costs no more than upstream's dearest run, and with upstream's packing has no more nodes.
-    fn cost(&self, same_packing: bool) -> Result<(), String> {
+    /// For the same number of pods it costs no more than so many times upstream's dearest run, and with upstream's packing has no more nodes.
+    fn cost(&self, same_packing: bool, most_times: f64) -> Result<(), String> {
         let (ours, theirs) = (&self.ours["totals"], &self.theirs["totals"]);
         if count(&ours["scheduled"])? != count(&theirs["scheduledPods"])? {
             return Ok(());
@@ -142,7 +144,7 @@ impl Compared {
         let stability = &self.theirs["stability"];
         let price = ours["pricePerHour"].as_f64().ok_or("no price")?;
         let dearest = largest(&stability["price"])?;
-        if price > dearest * 1.001 {
+        if price > dearest * most_times {
             return Err(format!("{price} $/h, upstream at most {dearest}"));
         }
         let (nodes, most) = (count(&ours["newNodes"])?, largest(&stability["nodes"])?);
@@ -170,15 +172,22 @@ const FEWER: [(&str, u64, &str); 2] = [
 /// Where the plan with upstream's packing costs more: it puts 70 pods on nodes that exist, upstream 88. Why is not known.
 const DEARER_AS_UPSTREAM: &str = "050-existing-topology";
 
+/// How much dearer than upstream's dearest run a plan may be: as planned not at all, but for rounding. With a forecast of binding the plan is the
+/// cheapest after the second round, and may cost a twentieth more before it (docs/packing.md); upstream's price is that before it.
+const MOST_TIMES: [(&str, f64); 2] = [("Off", 1.001), ("On", 1.051)];
+
 fn shortfall(folder: &Path, packing: &str) -> Result<(), String> {
-    let compared = compare(folder, packing)?;
     let fewer = FEWER.iter().find(|(name, ..)| folder.ends_with(name));
-    let recorded = count(&compared.theirs["totals"]["scheduledPods"])?;
-    compared.feasibility(fewer.map_or(recorded, |(_, placed, _)| *placed))?;
-    match packing == "upstream" && folder.ends_with(DEARER_AS_UPSTREAM) {
-        true => Ok(()),
-        false => compared.cost(packing == "upstream"),
+    for (forecast_binding, most_times) in MOST_TIMES {
+        let compared = compare(folder, packing, forecast_binding)?;
+        let recorded = count(&compared.theirs["totals"]["scheduledPods"])?;
+        compared.feasibility(fewer.map_or(recorded, |(_, placed, _)| *placed))?;
+        if packing != "upstream" || !folder.ends_with(DEARER_AS_UPSTREAM) {
+            let of_forecast = |why| format!("with --forecast-binding {forecast_binding}: {why}");
+            compared.cost(packing == "upstream", most_times).map_err(of_forecast)?;
+        }
     }
+    Ok(())
 }
 
 #[test]
