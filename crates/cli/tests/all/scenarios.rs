@@ -135,7 +135,8 @@ impl Compared {
         Ok(())
     }
 
-    /// For the same number of pods it costs no more than so many times upstream's dearest run, and with upstream's packing has no more nodes.
+    /// For the same number of pods, the price is at most that of upstream's dearest run times `most_times`. With upstream's packing, there are no
+    /// more nodes than in any of its runs.
     fn cost(&self, same_packing: bool, most_times: f64) -> Result<(), String> {
         let (ours, theirs) = (&self.ours["totals"], &self.theirs["totals"]);
         if count(&ours["scheduled"])? != count(&theirs["scheduledPods"])? {

@@ -89,7 +89,7 @@ impl Forecaster {
             .collect();
         let coming: IdSet<Target> = targets.iter().flatten().copied().collect();
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
-        let by_id = by_age(problem);
+        let oldest_first = by_age(problem);
         let one = |arrivals: &Arrivals| {
             let mut play = start.clone().with_chance(arrivals.seed);
             let mut events = Vec::with_capacity(2 * self.launches);
@@ -99,7 +99,7 @@ impl Forecaster {
                 );
             }
             let end = events.iter().map(|event| event.at).max().unwrap_or(0);
-            let pods = pod_arrivals(problem, &by_id, arrivals.seed, end);
+            let pods = pod_arrivals(problem, &oldest_first, arrivals.seed, end);
             let left_over = play.run(&pods, events, arrivals.attempt);
             self.outcome(problem, play.assignment, left_over)
         };

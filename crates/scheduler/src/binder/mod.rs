@@ -8,6 +8,7 @@
 //! preferred affinity between pods, images. Spread and affinity between pods are those of the solver.
 
 mod arrivals;
+mod chance;
 mod choose;
 mod forecast;
 mod machines;

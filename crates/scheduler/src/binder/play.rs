@@ -1,6 +1,6 @@
 //! kube-scheduler's queue, played over the targets of a problem.
 
-use super::arrivals::Chance;
+use super::chance::Chance;
 use super::queue::{Millis, SchedulingQueue};
 use super::score::{
     ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,

@@ -1,6 +1,6 @@
 //! When pods come into kube-scheduler's queue.
 
-use super::arrivals::shuffle;
+use super::chance::shuffle;
 use super::queue::Millis;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;

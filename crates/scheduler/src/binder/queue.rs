@@ -6,10 +6,11 @@ use crate::dense::ids::IdVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Milliseconds after the plan was made; negative before it.
+/// Milliseconds: a time counted from the plan, negative before it, or how long something takes.
 pub type Millis = i64;
 
-/// The back-off after the first failed attempt. It doubles with each further one.
+/// The back-off after the first failed attempt, which doubles with each further one, and the longest: kube-scheduler's defaults of
+/// `podInitialBackoffSeconds` and `podMaxBackoffSeconds`.
 const BACKOFF_MIN: Millis = 1_000;
 const BACKOFF_MAX: Millis = 10_000;
 /// With so many failed attempts the back-off is at its maximum.

@@ -194,6 +194,9 @@ fn the_image_has_the_licences_of_the_binary_it_ships() {
         dockerfile.contains("-- -C strip=symbols"),
         "the profile `dist` cannot strip symbols"
     );
+    for argument in ["-fuse-ld=lld", "--icf=all", "-z,pack-relative-relocs"] {
+        assert!(dockerfile.contains(argument), "{argument} keeps the binary small");
+    }
     for file in ["LICENSE", "THIRD-PARTY-LICENSES.txt", "kerf.cdx.json"] {
         let copied = dockerfile
             .lines()
