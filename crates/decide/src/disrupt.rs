@@ -9,7 +9,10 @@ use crate::memory::Memory;
 use crate::method::Method;
 use crate::static_drift::replace_drifted;
 use crate::verify::Refusals;
-use kerf_disruption::{drift, drifted, emptiness, empty, statically_drifted, what_if_options};
+use kerf_disruption::{
+    Candidate, Unconsolidatable, UnconsolidatableNode, drift, drifted, emptiness, empty, statically_drifted,
+    what_if_options,
+};
 
 /// Evaluates the methods in their order, beginning with `from`, until one has commands or fails. After commands of emptiness the round goes on
 /// up to multi-node consolidation, so that empty nodes do not delay a command that saves more. Single-node consolidation, whose search takes
@@ -49,8 +52,9 @@ fn evaluate(inputs: &Inputs<'_>, method: Method, memory: &mut Memory, progress: 
             }
         }
         Method::StaticDrift => {
-            let eligible = statically_drifted(&sorted.candidates.free);
+            let mut eligible = statically_drifted(&sorted.candidates.free);
             if let Some(allowance) = evaluation.admit(inputs, eligible.len()) {
+                evaluation.staying = leave_failed(inputs, &mut eligible);
                 evaluation.commands = replace_drifted(inputs, &eligible, &allowance);
             }
         }
@@ -62,19 +66,35 @@ fn evaluate(inputs: &Inputs<'_>, method: Method, memory: &mut Memory, progress: 
     evaluation
 }
 
+/// Removes the candidates whose replacement failed a moment ago, and returns them (deviation at DIS-247).
+fn leave_failed(inputs: &Inputs<'_>, drifted: &mut Vec<Candidate>) -> Vec<UnconsolidatableNode> {
+    let failed = &inputs.in_flight.failed_replacements;
+    let mut staying = Vec::new();
+    drifted.retain(|candidate| {
+        let until = candidate.node.provider_id.as_ref().and_then(|id| failed.get(id));
+        staying.extend(until.map(|until| UnconsolidatableNode {
+            index: candidate.index,
+            why: Unconsolidatable::ReplacementFailed(*until),
+        }));
+        until.is_none()
+    });
+    staying
+}
+
 /// Drift of pools whose nodes follow their pods: a drifted node is replaced by what its pods need (DIS-241).
 fn replace_by_need(inputs: &Inputs<'_>, sorted: &SortedNodes, evaluation: &mut Evaluation) {
-    let eligible = drifted(&sorted.candidates.free);
+    let mut eligible = drifted(&sorted.candidates.free);
     let Some(allowance) = evaluation.admit(inputs, eligible.len()) else {
         return;
     };
+    evaluation.staying = leave_failed(inputs, &mut eligible);
     let refusals = Refusals::new(what_if_options(&inputs.settings.solver));
     let checker = |snapshot: &_, pods: &[_], plan: &_| refusals.check(snapshot, pods, plan);
     let options = refusals.options();
     match drift(inputs.snapshot, &eligible, &allowance, inputs.now, options, &checker) {
         Ok((command, staying)) => {
             evaluation.commands.extend(command);
-            evaluation.staying = staying;
+            evaluation.staying.extend(staying);
         }
         Err(error) => evaluation.error = Some(error),
     }

@@ -482,6 +482,10 @@ fn staying(
             (own(), "switch the feature gate SpotToSpotConsolidation on".to_owned())
         }
         Unconsolidatable::SpotToSpotChoice { .. } => (pool(), "allow the pool more cheap spot types".to_owned()),
+        Unconsolidatable::ReplacementFailed(until) => (
+            pool(),
+            format!("wait until {until}, or allow the pool more instance types and zones"),
+        ),
         Unconsolidatable::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
     };
     Obstacle {

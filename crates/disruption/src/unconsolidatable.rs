@@ -110,6 +110,9 @@ pub enum Unconsolidatable {
         /// How many there are.
         found: usize,
     },
+    /// Its last replacement found no capacity or did not become ready (deviation at DIS-247).
+    #[error("its replacement failed; drift tries it again after {0}")]
+    ReplacementFailed(Timestamp),
     /// The plan checker rejected the plan.
     #[error("the plan was refused: {0}")]
     Refused(String),
@@ -131,6 +134,7 @@ impl Unconsolidatable {
             | Self::InvalidBudget { .. }
             | Self::Unbalanced(_)
             | Self::NoSimulation(_)
+            | Self::ReplacementFailed(_)
             | Self::Refused(_) => false,
             Self::TypeUnknown(_)
             | Self::NoLabel(_)
@@ -171,6 +175,7 @@ impl Unconsolidatable {
             Self::MinValues(_) => "MinValues",
             Self::SpotToSpotDisabled => "SpotToSpotDisabled",
             Self::SpotToSpotChoice { .. } => "SpotToSpotChoice",
+            Self::ReplacementFailed(_) => "ReplacementFailed",
             Self::Refused(_) => "Refused",
         }
     }

@@ -25,6 +25,8 @@ pub struct InFlight {
     pub planned: BTreeMap<PodKey, Arc<str>>,
     /// NodePools with a fixed number of nodes, by name.
     pub static_pools: BTreeMap<Arc<str>, StaticPool>,
+    /// Machines whose replacement failed lately, by provider id, and until when drift leaves them alone (deviation at DIS-247).
+    pub failed_replacements: BTreeMap<Arc<str>, Timestamp>,
     /// What the NodePools may launch now whose last launches found no capacity, by name. Others are not limited.
     pub launch_room: BTreeMap<Arc<str>, LaunchRoom>,
     /// The moves that consolidation started lately.
@@ -158,5 +160,6 @@ impl InFlight {
     /// Forgets what has ended by `now`.
     pub fn expire(&mut self, now: Timestamp) {
         self.undone.retain(|undone| undone.until > now);
+        self.failed_replacements.retain(|_, until| *until > now);
     }
 }

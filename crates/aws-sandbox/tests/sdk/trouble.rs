@@ -182,6 +182,81 @@ async fn without_any_capacity_there_is_no_storm() {
     cluster.stop().await;
 }
 
+/// A Deployment with one pod that runs on this architecture in this zone.
+fn pinned(name: &str, arch: &str, zone: &str) -> String {
+    format!(
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: default}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      nodeSelector: {{kubernetes.io/arch: {arch}, topology.kubernetes.io/zone: {zone}}}
+      containers: [{{name: app, image: app, resources: {{requests: {{cpu: 1500m, memory: 1Gi}}}}}}]
+"
+    )
+}
+
+/// Changes the label that a pool gives its nodes, so that they drift.
+async fn relabel(cluster: &Cluster, pool: &str) {
+    let patch = json!({"spec": {"template": {"metadata": {"labels": {"edition": "2"}}}}});
+    let api = Api::<NodePool>::all(cluster.client());
+    api.patch(pool, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+/// The node that the pod of a Deployment runs on.
+async fn node_of(cluster: &Cluster, app: &str) -> Option<String> {
+    let pods = Api::<Pod>::default_namespaced(cluster.client());
+    let of_app = kube::api::ListParams::default().labels(&format!("app={app}"));
+    let pods = pods.list(&of_app).await.unwrap().items;
+    let mut nodes = pods.into_iter().filter_map(|pod| pod.spec?.node_name);
+    nodes.next()
+}
+
+// DIS-247 as docs/deviations.md has it
+#[tokio::test(start_paused = true)]
+async fn a_drifted_node_without_capacity_for_its_replacement_does_not_keep_others_waiting() {
+    let cluster = cluster(|_| {}).await;
+    let (objects, _) = guide();
+    cluster.apply(&objects).await;
+    cluster.apply(SECOND_POOL).await;
+    cluster.apply(&pinned("first", "amd64", "us-east-1a")).await;
+    cluster.apply(&pinned("second", "arm64", "us-east-1b")).await;
+    all_run(&cluster, 2).await;
+    let (first, second) = (node_of(&cluster, "first").await, node_of(&cluster, "second").await);
+    let without = PoolRule::empty().in_zone("us-east-1a");
+    cluster.aws.with(|account, _| account.pools.rules = vec![without]);
+    let before = claims_created(&cluster);
+    relabel(&cluster, "default").await;
+    minutes(1).await;
+    relabel(&cluster, "second").await;
+    cluster
+        .until("the other node is replaced", 3, async |cluster| {
+            let node = node_of(cluster, "second").await;
+            node.is_some() && node != second
+        })
+        .await;
+    minutes(10).await;
+    let claims = claims_created(&cluster) - before;
+    println!("10 minutes without capacity for the replacement of one node: {claims} NodeClaims");
+    assert!(claims > 2.0 && claims <= 12.0, "{claims} NodeClaims");
+    assert_eq!(node_of(&cluster, "first").await, first);
+    cluster.aws.with(|account, _| account.pools.rules.clear());
+    cluster
+        .until("the node is replaced once there is capacity", 15, async |cluster| {
+            let node = node_of(cluster, "first").await;
+            node.is_some() && node != first
+        })
+        .await;
+    cluster.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_pool_without_capacity_move_to_another_pool_at_once() {
     // Of arm64 there is one family on demand; of everything else nothing.

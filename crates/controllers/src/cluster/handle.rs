@@ -279,6 +279,11 @@ impl Cluster {
         self.lock().mirror.note_replacement_initialized(id, claim);
     }
 
+    /// Records that the replacements of a machine failed; see [`Mirror::note_failed_replacement`].
+    pub(crate) fn note_failed_replacement(&self, provider_id: &Arc<str>, now: Timestamp) {
+        self.lock().mirror.note_failed_replacement(provider_id, now);
+    }
+
     /// Ends a command; see [`Mirror::remove_command`].
     pub(crate) fn remove_command(&self, id: &str) {
         self.lock().mirror.remove_command(id);

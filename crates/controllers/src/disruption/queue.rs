@@ -168,6 +168,12 @@ impl CommandQueue {
             .iter()
             .filter(|replacement| !replacement.initialized)
             .count();
+        if missing > 0 {
+            let now = self.context.now();
+            for node in &command.nodes {
+                self.context.cluster.note_failed_replacement(&node.provider_id, now);
+            }
+        }
         let (decision, reason) = (decision(&command).as_str(), command.reason.label());
         let counter = self.context.metrics.counter(&catalogue::DISRUPTION_QUEUE_FAILURES);
         // DIS-282: the third label carries the decision.

@@ -136,6 +136,30 @@ fn a_move_like_an_undone_one_waits_until_that_ends() {
     assert_eq!(commands(&case.round(SINGLE, &mut Memory::default())).len(), 1);
 }
 
+// DIS-241, DIS-247 as docs/deviations.md has it
+#[test]
+fn a_node_whose_replacement_failed_does_not_keep_other_drifted_nodes_waiting() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    for (node, pod) in [("a-1", "first"), ("a-2", "second")] {
+        cluster.of_kind(node, "small", drifted);
+        cluster.bound(node, pod, sized(1900));
+    }
+    let mut case = Case::of(cluster);
+    let of = |case: &Case| commands(&case.round(Method::StaticDrift, &mut Memory::default()));
+    assert_eq!(of(&case), ["Drifted: replace: [a-1] -> [1 replacement]"]);
+    let id = case.snapshot.node("a-1").and_then(|node| node.provider_id.clone());
+    let until = kerf_testkit::disruption::now() + SignedDuration::from_secs(10);
+    case.in_flight.failed_replacements = BTreeMap::from([(id.expect("an id"), until)]);
+    assert_eq!(of(&case), ["Drifted: replace: [a-2] -> [1 replacement]"]);
+    let round = case.round(Method::StaticDrift, &mut Memory::default());
+    let staying = round.evaluations.iter().flat_map(|evaluation| &evaluation.staying);
+    let codes: Vec<&str> = staying.map(|one| one.why.code()).collect();
+    assert_eq!(codes, ["ReplacementFailed"]);
+    case.in_flight.expire(until);
+    assert_eq!(of(&case), ["Drifted: replace: [a-1] -> [1 replacement]"]);
+}
+
 // DIS-250, DIS-252, LIF-213
 #[test]
 fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {

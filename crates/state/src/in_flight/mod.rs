@@ -8,6 +8,7 @@ mod buffer_pods;
 mod claim_reservations;
 mod commands;
 mod deletion_marks;
+mod failed_replacements;
 mod launch_limits;
 mod launch_locks;
 mod nominations;
@@ -55,6 +56,8 @@ pub(crate) struct InFlightStore {
     pub(crate) consolidation_back_off: ConsolidationBackOff,
     /// Claims whose replacement is being made.
     pub(crate) replacements: replacements::Replacements,
+    /// Machines whose replacement failed.
+    pub(crate) failed_replacements: failed_replacements::FailedReplacements,
     /// Claims that may still be created under a node limit.
     pub(crate) claim_reservations: claim_reservations::ClaimReservations,
     /// When pods were seen, decided on and planned.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 impl Mirror {
     /// Removes what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, limits
-    /// of launches, and undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines being launched
+    /// of launches, failures of replacements, and undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines being launched
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
         self.dirty.machines.extend(self.in_flight.nominations.expire(now.wall));
@@ -29,6 +29,7 @@ impl Mirror {
             self.adopt(&claim);
         }
         self.in_flight.launch_limits.expire(now.wall);
+        self.in_flight.failed_replacements.expire(now.wall);
         if !self.in_flight.consolidation_back_off.is_empty() {
             let snapshot = self.snapshot(now.wall);
             self.in_flight.consolidation_back_off.expire(&snapshot, now.wall);
@@ -48,6 +49,11 @@ impl Mirror {
     /// Records that a replacement of a command is initialised.
     pub fn note_replacement_initialized(&mut self, id: &str, claim: &str) {
         self.in_flight.commands.note_initialized(id, claim);
+    }
+
+    /// Records that the replacements of a machine failed, so that drift pauses for it (deviation at DIS-247).
+    pub fn note_failed_replacement(&mut self, provider_id: &Arc<str>, now: Timestamp) {
+        self.in_flight.failed_replacements.note(Arc::clone(provider_id), now);
     }
 
     /// Removes a command: its claims are deleted, or it was undone.

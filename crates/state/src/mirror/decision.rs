@@ -18,6 +18,7 @@ impl Mirror {
             receiving: BTreeSet::new(),
             planned: self.planned(&snapshot),
             static_pools: self.static_pools(&snapshot),
+            failed_replacements: self.in_flight.failed_replacements.pausing(now),
             launch_room: self.in_flight.launch_limits.room(now),
             moves: self.in_flight.consolidation_back_off.started(),
             undone: self.in_flight.consolidation_back_off.undone(now),
