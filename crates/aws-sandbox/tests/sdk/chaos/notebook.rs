@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const WINDOW: i64 = 300;
 /// Most calls of an action in a window. Tries of the SDK count; calls that read the queue do not.
 const CALLS_MAX: usize = 600;
-/// Most launches in a window.
+/// Most launches in a window. Calls of CreateFleet that fail are none.
 const LAUNCHES_MAX: usize = 150;
 
 /// See the module.
@@ -21,6 +21,7 @@ pub(super) struct Notebook {
     pub(super) calls: usize,
     pub(super) launches: usize,
     allowed: BTreeSet<String>,
+    /// When calls of each action, and launches, were made, in seconds.
     recent: BTreeMap<String, VecDeque<i64>>,
 }
 
@@ -47,6 +48,16 @@ impl Notebook {
         }
     }
 
+    /// Counts one more call, and returns how many there are in the window.
+    fn count(&mut self, name: &str, second: i64) -> usize {
+        let recent = self.recent.entry(name.to_owned()).or_default();
+        recent.push_back(second);
+        while recent.front().is_some_and(|first| second - first > WINDOW) {
+            recent.pop_front();
+        }
+        recent.len()
+    }
+
     /// Calls that were made.
     pub(super) fn note(&mut self, at: f64, calls: Vec<Call>) {
         for call in calls {
@@ -56,20 +67,16 @@ impl Notebook {
                 self.complain(at, &format!("a call that no permission is asked for: {name}"));
             }
             let is_dry = call.parameters.contains_key("DryRun");
-            let most = match call.action.as_str() {
-                "CreateFleet" if !is_dry && call.error.is_none() => {
-                    self.launches += 1;
-                    LAUNCHES_MAX
-                }
-                _ => CALLS_MAX,
-            };
-            let recent = self.recent.entry(name.clone()).or_default();
-            recent.push_back(call.at.as_second());
-            while recent.front().is_some_and(|first| call.at.as_second() - first > WINDOW) {
-                recent.pop_front();
-            }
-            if recent.len() > most && call.service != "sqs" {
+            let is_launch = call.action == "CreateFleet" && !is_dry && call.error.is_none();
+            let is_counted = call.service != "sqs";
+            if is_counted && self.count(&name, call.at.as_second()) > CALLS_MAX {
                 self.complain(at, &format!("a storm of {name}"));
+            }
+            if is_launch {
+                self.launches += 1;
+                if self.count("launches", call.at.as_second()) > LAUNCHES_MAX {
+                    self.complain(at, "a storm of launches");
+                }
             }
             if self.whole {
                 let error = call.error.map(|error| format!(" = {error}")).unwrap_or_default();

@@ -312,7 +312,7 @@ fn calls_that_are_forbidden_or_too_many_are_noticed() {
         ["0 s: a storm of ec2:DescribeInstances"]
     );
     assert_eq!(note("CreateFleet", 150), [""; 0]);
-    assert_eq!(note("CreateFleet", 151), ["0 s: a storm of ec2:CreateFleet"]);
+    assert_eq!(note("CreateFleet", 151), ["0 s: a storm of launches"]);
 }
 
 /// The pod on a claim's machine.

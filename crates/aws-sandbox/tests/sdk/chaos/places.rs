@@ -3,7 +3,7 @@
 use super::invariants::{Sight, id_of};
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::labels::CAPACITY_TYPE;
-use kerf_api::{EC2NodeClass, NodeClaim};
+use kerf_api::{Conditioned, EC2NodeClass, NodeClaim};
 use kerf_aws::labels::{PLACEMENT_GROUP_ID, PLACEMENT_GROUP_PARTITION, RESERVATION_ID};
 use kerf_aws::provider_id::instance_id;
 use kerf_aws_sandbox::account::{Account, Instance, Purchase};
@@ -85,16 +85,23 @@ pub(super) fn misplaced(sight: &Sight, calm: Option<Duration>) -> Vec<String> {
     wrong
 }
 
+/// Whether the class of a claim no longer selects its reservation. Nothing tells Kerf when that ends (AWS-276), and the claim goes as drift and
+/// budgets allow.
+fn is_unselected(claim: &NodeClaim) -> bool {
+    let drifted = claim.condition("Drifted");
+    drifted.is_some_and(|drifted| drifted.reason.as_deref() == Some("CapacityReservationDrift"))
+}
+
 /// What must not last, and how long it may.
 pub(super) fn passing(sight: &Sight) -> impl Iterator<Item = (String, Duration)> {
-    let is_held = |id: &str| {
+    let may_stay = |id: &str| {
         let mut of = sight.claims.iter().filter(|claim| id_of(claim) == Some(id));
-        of.any(|claim| sight.held.contains(&claim.name_any()))
+        of.any(|claim| sight.held.contains(&claim.name_any()) || is_unselected(claim))
     };
     let closed = sight
         .places
         .iter()
-        .filter(move |(id, place)| place.closes.is_some_and(|closes| closes <= sight.now) && !is_held(id));
+        .filter(move |(id, place)| place.closes.is_some_and(|closes| closes <= sight.now) && !may_stay(id));
     closed.map(|(id, _)| (format!("{id} stays in a block that ends"), EMPTYING_MAX))
 }
 

@@ -107,6 +107,8 @@ pub(super) struct World {
     notebook: Notebook,
     /// Kinds of trouble that hinder the controllers now.
     hindered_by: BTreeSet<&'static str>,
+    /// When one of them began or ended last.
+    hindrance_changed: Option<Instant>,
     calm_since: Option<Instant>,
     next_look: Instant,
     look_every: Duration,
@@ -157,6 +159,7 @@ impl World {
             notebook: Notebook::new(whole, observation.clone()),
             observation,
             hindered_by: BTreeSet::new(),
+            hindrance_changed: None,
             calm_since: None,
             next_look: born + LOOK_EVERY,
             look_every: LOOK_EVERY,
@@ -289,7 +292,9 @@ impl World {
         let process = self.processes.remove(index);
         self.remark(&format!("life {} ended: {}", process.life, end.why));
         let was_troubled = self.kube_trouble.is_some_and(|until| now < until + AFTERMATH);
-        if !was_troubled && (end.ran || self.hindered_by.is_empty()) {
+        // What ends now may have begun when something still hindered it.
+        let was_hindered = self.hindrance_changed.is_some_and(|at| now < at + RESTART) || !self.hindered_by.is_empty();
+        if !was_troubled && (end.ran || !was_hindered) {
             self.complain(&format!("a process ended by itself: {}", end.why));
         }
         process.die().await;
@@ -321,10 +326,13 @@ impl World {
     }
 
     fn hinder(&mut self, by: &'static str, does: bool) {
-        if does {
-            self.hindered_by.insert(by);
+        let changed = if does {
+            self.hindered_by.insert(by)
         } else {
-            self.hindered_by.remove(by);
+            self.hindered_by.remove(by)
+        };
+        if changed {
+            self.hindrance_changed = Some(Instant::now());
         }
         self.note_calm();
     }
