@@ -1,7 +1,8 @@
 //! The proof of the bound, in integers.
 
-use crate::bound::duals::{fill_prices, pod_values};
-use crate::bound::machines::{Machine, Shape, Shapes, shapes};
+use crate::bound::duals::{in_integers, pod_values, whole_pod_values};
+use crate::bound::machines::{Shapes, shapes};
+use crate::bound::worth::worth;
 use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
@@ -10,9 +11,6 @@ use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
-
-/// The binary digits after the point of unit prices.
-const FRACTION: u32 = 40;
 
 /// A price that no plan undercuts that places the pods of `plan`, per hour. The nodes of the snapshot take what they have room for.
 pub fn cost_bound(request: &Request<'_>, options: &Options, plan: &Plan) -> Price {
@@ -45,17 +43,21 @@ fn relaxation(request: &Request<'_>, options: &Options, plan: &Plan) -> Shapes {
     shapes(&instance)
 }
 
-/// The bound from values of pods that are found in floating point and proved in integers.
+/// The better one of two bounds: with values at which fractions of pods fill machines, and with those at which whole pods do.
 fn certified(relaxed: &Shapes) -> Price {
+    let (fractions, fillings) = pod_values(&relaxed.shapes, &relaxed.machines);
+    let whole = whole_pod_values(&relaxed.shapes, &relaxed.machines, fillings);
+    proved(relaxed, &fractions).max(proved(relaxed, &whole))
+}
+
+/// The bound from values of pods that were found in floating point, proved in integers.
+fn proved(relaxed: &Shapes, values: &[f64]) -> Price {
     let Shapes {
         shapes,
         machines,
         existing,
     } = relaxed;
-    let mut values: Vec<i128> = pod_values(shapes, machines)
-        .into_iter()
-        .map(|value| value.max(0.0) as i128)
-        .collect();
+    let mut values = in_integers(values);
     for free in machines.iter().filter(|machine| machine.price == 0) {
         for shape in free.shapes.iter() {
             values[shape] = 0;
@@ -67,7 +69,7 @@ fn certified(relaxed: &Shapes) -> Price {
         .map(|(shape, value)| i128::from(shape.count) * value);
     let mut total: i128 = total.sum();
     for node in existing {
-        total -= worth_at_most(shapes, node, &values);
+        total -= worth(shapes, node, &values, 0).at_most;
     }
     if total <= 0 {
         return Price::ZERO;
@@ -75,37 +77,13 @@ fn certified(relaxed: &Shapes) -> Price {
     // Values are lowered in proportion to the machine that exceeds its price most.
     let mut bound = total;
     for machine in machines.iter().filter(|machine| machine.price > 0) {
-        let worth = worth_at_most(shapes, machine, &values);
-        if worth > i128::from(machine.price) {
-            let lowered = total
-                .checked_mul(i128::from(machine.price))
-                .map(|product| product / worth);
+        let price = i128::from(machine.price);
+        // One below the price, because the limit is rounded up.
+        let worth = worth(shapes, machine, &values, price - 1).at_most;
+        if worth > price {
+            let lowered = total.checked_mul(price).map(|product| product / worth);
             bound = bound.min(lowered.unwrap_or(0));
         }
     }
     Price::from_pico(i64::try_from(bound).unwrap_or(i64::MAX))
-}
-
-/// A value that the pods on one machine never exceed: that of its room at some unit prices, and of what pods are worth beyond those.
-fn worth_at_most(shapes: &[Shape], machine: &Machine, values: &[i128]) -> i128 {
-    let unit_prices: Vec<i128> = fill_prices(shapes, machine, values)
-        .into_iter()
-        .map(|price| (price.max(0.0) * (1u64 << FRACTION) as f64).ceil() as i128)
-        .collect();
-    let mut worth: i128 = 0;
-    for (price, room) in unit_prices.iter().zip(&machine.room) {
-        worth = worth.saturating_add(price.saturating_mul(i128::from(*room)));
-    }
-    // Rounded up.
-    worth = (worth >> FRACTION).saturating_add(1);
-    for shape in machine.shapes.iter() {
-        let mut covered: i128 = 0;
-        for (price, request) in unit_prices.iter().zip(&shapes[shape].requests) {
-            let product = price.checked_mul(i128::from((*request).max(0))).unwrap_or(0);
-            covered = covered.saturating_add(product);
-        }
-        let beyond = (values[shape] - (covered >> FRACTION)).max(0);
-        worth = worth.saturating_add(beyond.saturating_mul(i128::from(shapes[shape].count)));
-    }
-    worth
 }

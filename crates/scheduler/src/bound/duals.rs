@@ -1,6 +1,7 @@
 //! Good values of pods and unit prices, found by linear programs in floating point. The proof does not depend on their precision.
 
 use crate::bound::machines::{Machine, Shape};
+use crate::bound::worth::worth;
 use microlp::{ComparisonOp, OptimizationDirection, Problem as LinearProgram};
 
 /// The largest number of times the values are improved. Bounds the work: after fewer rounds the bound is lower, and still proved.
@@ -11,29 +12,78 @@ const CUTS_MAX: usize = 24;
 const TOLERANCE: f64 = 1e-7;
 
 /// A way to fill a machine: pods of each shape, and the price.
-struct Filling {
+pub(super) struct Filling {
     pods: Vec<(usize, f64)>,
     price: f64,
 }
 
-/// Values of the shapes, in 10⁻¹² dollars per hour, under which hardly any filling of a machine is worth more than the machine: the most
-/// violated fillings are found and added to the program until there are none.
-pub(super) fn pod_values(shapes: &[Shape], machines: &[Machine]) -> Vec<f64> {
-    let mut fillings: Vec<Filling> = (0..shapes.len())
-        .filter_map(|shape| cheapest_alone(shapes, machines, shape))
-        .collect();
+impl Filling {
+    /// What the pods are worth.
+    fn worth(&self, values: &[f64]) -> f64 {
+        self.pods.iter().map(|(shape, n)| values[*shape] * n).sum()
+    }
+
+    /// The same without parts of pods; `None` if no pod is left.
+    fn rounded_down(self) -> Option<Self> {
+        let whole = self.pods.into_iter().map(|(shape, n)| (shape, (n + 1e-9).floor()));
+        let pods: Vec<(usize, f64)> = whole.filter(|(_, n)| *n >= 1.0).collect();
+        (!pods.is_empty()).then_some(Self { pods, ..self })
+    }
+}
+
+/// Values of the shapes, in 10⁻¹² dollars per hour, under which hardly any filling of a machine with fractions of pods is worth more than the
+/// machine, and the fillings that they were found with.
+pub(super) fn pod_values(shapes: &[Shape], machines: &[Machine]) -> (Vec<f64>, Vec<Filling>) {
+    let alone = (0..shapes.len()).filter_map(|shape| cheapest_alone(shapes, machines, shape));
+    improve(shapes, machines, alone.collect(), &|machine, values| {
+        most_valuable(shapes, machine, values)
+    })
+}
+
+/// The same for fillings with whole pods. Begins with the fillings with fractions, rounded down.
+pub(super) fn whole_pod_values(shapes: &[Shape], machines: &[Machine], fillings: Vec<Filling>) -> Vec<f64> {
+    let whole = fillings.into_iter().filter_map(Filling::rounded_down).collect();
+    let most_valuable_whole = |machine: &Machine, values: &[f64]| {
+        let enough = i128::from(machine.price);
+        let worth = worth(shapes, machine, &in_integers(values), enough);
+        match worth.best {
+            Some(pods) => Some(Filling {
+                pods: pods.into_iter().map(|(shape, n)| (shape, f64::from(n))).collect(),
+                price: machine.price as f64,
+            }),
+            None if worth.at_most <= enough + 1 => None,
+            // The search found nothing and did not prove that there is nothing.
+            None => most_valuable(shapes, machine, values),
+        }
+    };
+    improve(shapes, machines, whole, &most_valuable_whole).0
+}
+
+/// Values in integers, none below zero.
+pub(super) fn in_integers(values: &[f64]) -> Vec<i128> {
+    values.iter().map(|value| value.max(0.0) as i128).collect()
+}
+
+/// Values under which hardly any filling of a machine is worth more than the machine: the most violated fillings are added to the program until
+/// there are none.
+fn improve(
+    shapes: &[Shape],
+    machines: &[Machine],
+    mut fillings: Vec<Filling>,
+    most_valuable: &dyn Fn(&Machine, &[f64]) -> Option<Filling>,
+) -> (Vec<f64>, Vec<Filling>) {
     let mut values = vec![0.0; shapes.len()];
     for _ in 0..ROUNDS_MAX {
         let Some(found) = maximise(shapes, &fillings) else {
-            return values;
+            break;
         };
         values = found;
         let mut violated: Vec<(f64, Filling)> = machines
             .iter()
             .filter(|machine| machine.price > 0)
-            .filter_map(|machine| most_valuable(shapes, machine, &values))
-            .filter(|(worth, filling)| *worth > filling.price * (1.0 + TOLERANCE))
-            .map(|(worth, filling)| (worth / filling.price, filling))
+            .filter_map(|machine| most_valuable(machine, &values))
+            .map(|filling| (filling.worth(&values) / filling.price, filling))
+            .filter(|(ratio, _)| *ratio > 1.0 + TOLERANCE)
             .collect();
         if violated.is_empty() {
             break;
@@ -41,7 +91,7 @@ pub(super) fn pod_values(shapes: &[Shape], machines: &[Machine]) -> Vec<f64> {
         violated.sort_by(|a, b| b.0.total_cmp(&a.0));
         fillings.extend(violated.into_iter().take(CUTS_MAX).map(|(_, filling)| filling));
     }
-    values
+    (values, fillings)
 }
 
 /// The machine with the lowest price per pod of one shape, filled with that shape. Keeps the program bounded.
@@ -83,8 +133,8 @@ fn maximise(shapes: &[Shape], fillings: &[Filling]) -> Option<Vec<f64>> {
     )
 }
 
-/// The most valuable filling of a machine with fractions of pods, and its value.
-fn most_valuable(shapes: &[Shape], machine: &Machine, values: &[f64]) -> Option<(f64, Filling)> {
+/// The most valuable filling of a machine with fractions of pods.
+fn most_valuable(shapes: &[Shape], machine: &Machine, values: &[f64]) -> Option<Filling> {
     let price = machine.price as f64;
     let mut program = LinearProgram::new(OptimizationDirection::Maximize);
     let wanted: Vec<usize> = machine.shapes.iter().filter(|shape| values[*shape] > 0.0).collect();
@@ -110,8 +160,7 @@ fn most_valuable(shapes: &[Shape], machine: &Machine, values: &[f64]) -> Option<
         .map(|(variable, shape)| (*shape, solution.var_value(*variable)))
         .filter(|(_, n)| *n > 0.0)
         .collect();
-    let worth = pods.iter().map(|(shape, n)| values[*shape] * n).sum();
-    Some((worth, Filling { pods, price }))
+    Some(Filling { pods, price })
 }
 
 /// Unit prices, in 10⁻¹² dollars per hour, at which the room of a machine and what pods are worth beyond them is worth least. Zeros where the

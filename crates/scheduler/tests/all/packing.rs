@@ -191,3 +191,21 @@ fn the_bound_of_a_workload_that_fills_its_nodes_is_its_cost() {
     let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
     assert!((0.799..=0.8).contains(&bound.per_hour()), "{bound}");
 }
+
+#[test]
+fn the_bound_knows_that_pods_cannot_be_split() {
+    // Two of the pods fit a node, which leaves a fifth of it empty; beside two large ones there is room for one small one.
+    let cases = [
+        ("pod p*4 cpu=4", 2.0),
+        ("pod p*6 cpu=4\npod small*3 cpu=2", 3.0),
+        ("pod p*3 cpu=6", 3.0),
+    ];
+    for (pods, least) in cases {
+        let fixture = Fixture::read(&format!("type a cpu=10 mem=100Gi price=1\npool default\n{pods}"));
+        let options = Options::default();
+        let plan = fixture.solve(&options);
+        let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+        assert_eq!(plan.price().per_hour(), least, "{pods}");
+        assert!((least - 0.001..=least).contains(&bound.per_hour()), "{pods}: {bound}");
+    }
+}
