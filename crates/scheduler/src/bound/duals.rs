@@ -100,7 +100,7 @@ fn cheapest_alone(shapes: &[Shape], machines: &[Machine], shape: usize) -> Optio
         let requests = shapes[shape].requests.iter().zip(&machine.room);
         let asked = requests.filter(|(request, _)| **request > 0);
         let fitting = asked.map(|(request, room)| *room as f64 / *request as f64);
-        fitting.fold(f64::from(shapes[shape].count), f64::min)
+        fitting.fold(f64::from(shapes[shape].per_machine), f64::min)
     };
     let able = machines.iter().filter(|machine| machine.shapes.get(shape));
     let per_pod = |machine: &&Machine| machine.price as f64 / pods(machine).max(1e-9);
@@ -140,7 +140,7 @@ fn most_valuable(shapes: &[Shape], machine: &Machine, values: &[f64]) -> Option<
     let wanted: Vec<usize> = machine.shapes.iter().filter(|shape| values[*shape] > 0.0).collect();
     let variables: Vec<_> = wanted
         .iter()
-        .map(|shape| program.add_var(values[*shape] / price, (0.0, f64::from(shapes[*shape].count))))
+        .map(|shape| program.add_var(values[*shape] / price, (0.0, f64::from(shapes[*shape].per_machine))))
         .collect();
     for (resource, room) in machine.room.iter().enumerate() {
         let share = |shape: usize| shapes[shape].requests[resource] as f64 / (*room).max(1) as f64;
@@ -176,7 +176,7 @@ pub(super) fn fill_prices(shapes: &[Shape], machine: &Machine, values: &[i128]) 
         .map(|_| program.add_var(1.0, (0.0, f64::INFINITY)))
         .collect();
     for shape in wanted {
-        let count = f64::from(shapes[shape].count);
+        let count = f64::from(shapes[shape].per_machine);
         let beyond = program.add_var(count, (0.0, f64::INFINITY));
         let share = |resource: usize| shapes[shape].requests[resource] as f64 / machine.room[resource].max(1) as f64;
         let mut row: Vec<_> = (0..prices.len())

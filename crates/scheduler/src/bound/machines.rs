@@ -2,7 +2,9 @@
 
 use crate::compile::catalogue::{Offer, OfferId};
 use crate::compile::classes::ClassId;
+use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
+use crate::compile::topology::TopologyKey;
 use crate::dense::amounts::{Amounts, fits};
 use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
@@ -14,6 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Shape {
     pub(super) requests: Amounts,
     pub(super) count: u32,
+    /// How many of them one machine may run, whatever its room.
+    pub(super) per_machine: u32,
 }
 
 /// A machine that may be launched, or a node that exists.
@@ -33,6 +37,16 @@ pub(super) struct Shapes {
     pub(super) existing: Vec<Machine>,
 }
 
+/// What pods of one shape have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Content {
+    requests: Amounts,
+    /// The offers they may run on, by template.
+    offers: Vec<Vec<OfferId>>,
+    /// Their class if no two of them may run on the same machine.
+    apart: Option<ClassId>,
+}
+
 /// The shapes of the pods of an instance.
 pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     let problem = &instance.problem;
@@ -41,18 +55,24 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     for class in problem.queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
         *counts.entry(class).or_default() += 1;
     }
-    let mut by_content: BTreeMap<(Amounts, Vec<Vec<OfferId>>), u32> = BTreeMap::new();
+    let mut by_content: BTreeMap<Content, u32> = BTreeMap::new();
     for (class, count) in counts {
         let offers = problem
             .templates
             .ids()
             .map(|template| allowed(&mut assignment, class, template));
         let offers: Vec<Vec<OfferId>> = offers.map(|offers| offers.iter().collect()).collect();
-        *by_content.entry((problem.requests(class).clone(), offers)).or_default() += count;
+        let apart = repels_itself(problem, class).then_some(class);
+        let content = Content {
+            requests: problem.requests(class).clone(),
+            offers,
+            apart,
+        };
+        *by_content.entry(content).or_default() += count;
     }
     let mut machines: BTreeMap<(TemplateId, OfferId), Bits> = BTreeMap::new();
-    for (shape, (_, offers)) in by_content.keys().enumerate() {
-        for (template, offers) in problem.templates.ids().zip(offers) {
+    for (shape, content) in by_content.keys().enumerate() {
+        for (template, offers) in problem.templates.ids().zip(&content.offers) {
             for offer in offers {
                 machines.entry((template, *offer)).or_default().insert(shape);
             }
@@ -60,7 +80,11 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     }
     let shapes: Vec<Shape> = by_content
         .into_iter()
-        .map(|((requests, _), count)| Shape { requests, count })
+        .map(|(content, count)| Shape {
+            requests: content.requests,
+            count,
+            per_machine: if content.apart.is_some() { 1 } else { count },
+        })
         .collect();
     let room = |amounts: &mut dyn Iterator<Item = i64>| amounts.map(|amount| amount.max(0)).collect::<Amounts>();
     let machine = |((template, offer), shapes): ((TemplateId, OfferId), Bits)| {
@@ -87,6 +111,15 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
         machines,
         existing,
     }
+}
+
+/// Whether no two pods of a class may run on the same machine: they use a port of it, or have a required anti-affinity to each other there.
+fn repels_itself(problem: &Problem<'_>, class: ClassId) -> bool {
+    let class = problem.class(class);
+    let mut own = class.inverse_groups.iter();
+    !class.shape.host_ports.is_empty()
+        || own
+            .any(|id| class.repelling_groups.contains(id) && problem.groups.list[*id].identity.key == TopologyKey::Host)
 }
 
 /// The offers of a template that may hold a pod of a class at some level, apart from topology, ports, volumes and limits.

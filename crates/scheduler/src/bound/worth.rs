@@ -46,7 +46,7 @@ pub(super) fn worth(shapes: &[Shape], machine: &Machine, values: &[i128], enough
             value,
             beyond: value - taken,
             requests: &shapes[shape].requests,
-            count: shapes[shape].count,
+            count: shapes[shape].per_machine,
         };
         limit = limit.saturating_add(item.beyond.max(0).saturating_mul(i128::from(item.count)));
         items.push(item);

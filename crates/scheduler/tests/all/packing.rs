@@ -196,16 +196,31 @@ fn the_bound_of_a_workload_that_fills_its_nodes_is_its_cost() {
 fn the_bound_knows_that_pods_cannot_be_split() {
     // Two of the pods fit a node, which leaves a fifth of it empty; beside two large ones there is room for one small one.
     let cases = [
-        ("pod p*4 cpu=4", 2.0),
-        ("pod p*6 cpu=4\npod small*3 cpu=2", 3.0),
-        ("pod p*3 cpu=6", 3.0),
+        ("pod p*4 cpu=4", 2),
+        ("pod p*6 cpu=4\npod small*3 cpu=2", 3),
+        ("pod p*3 cpu=6", 3),
     ];
-    for (pods, least) in cases {
+    for (pods, nodes) in cases {
         let fixture = Fixture::read(&format!("type a cpu=10 mem=100Gi price=1\npool default\n{pods}"));
         let options = Options::default();
         let plan = fixture.solve(&options);
         let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
-        assert_eq!(plan.price().per_hour(), least, "{pods}");
-        assert!((least - 0.001..=least).contains(&bound.per_hour()), "{pods}: {bound}");
+        assert_eq!(plan.price(), Price::from_pico(nodes * 1_000_000_000_000), "{pods}");
+        let missing = (plan.price() - bound).per_hour();
+        assert!((0.0..0.001).contains(&missing), "{pods}: {bound}");
+    }
+}
+
+#[test]
+fn the_bound_knows_that_pods_of_a_kind_need_a_node_each() {
+    for apart in ["port=80", "label=app=p apart=host/app=p"] {
+        let text = format!("type a cpu=4 mem=8Gi price=0.2\npool default\npod p*5 cpu=500m {apart}");
+        let fixture = Fixture::read(&text);
+        let options = Options::default();
+        let plan = fixture.solve(&options);
+        let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+        assert_eq!(plan.launches.len(), 5, "{apart}");
+        let missing = (plan.price() - bound).per_hour();
+        assert!((0.0..0.001).contains(&missing), "{apart}: {bound}");
     }
 }
