@@ -5,19 +5,28 @@
 
 use crate::inputs::Inputs;
 use jiff::{SignedDuration, Timestamp};
+use kerf_disruption::settles_at;
+use kerf_model::node::Node;
 use kerf_units::duration::GoDuration;
+use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The time after the start of a command in which most of its pods are evicted and bound elsewhere. With the 15 s of validation and a
 /// `consolidateAfter` of 30 s, consolidation decides once a minute; `docs/packing.md` has what that saves.
 const BINDING: Duration = Duration::from_secs(15);
+/// The longest such time. kube-scheduler on two cores took 45 s for a thousand pods.
+const BINDING_MAX: Duration = Duration::from_secs(60);
+/// Consolidation waits longer than [`BINDING`] while more than this part of the managed nodes got pods after the command.
+const UNSETTLED_NODES: usize = 10;
 /// NodePools whose `consolidateAfter` is longer cause no pause: it would keep back savings for too long.
 const CONSOLIDATE_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Commands that together remove less than this part of the managed nodes cause no pause. The bench `day` with `KERF_DAY_LIFE=1` and seed 7 has
 /// 2,200 to 2,270 evictions with a fiftieth, 2,324 with a twentieth, 2,374 where every command of several nodes causes a pause, and 3,162 without pauses.
 const MANY_NODES: usize = 50;
 
-/// The time from which consolidation may search: 15 s and the longest `consolidateAfter` after the last command of several nodes started.
+/// The time from which consolidation may search: 15 s and the longest `consolidateAfter` after the last command of several nodes started, or up to
+/// 45 s later, when nine tenths of the nodes have settled.
 /// `None` if it may search now: no such command started lately, those that did removed few of the nodes, or no NodePool has a
 /// `consolidateAfter` of a minute or less.
 pub(crate) fn paused_until(inputs: &Inputs<'_>) -> Option<Timestamp> {
@@ -27,20 +36,44 @@ pub(crate) fn paused_until(inputs: &Inputs<'_>) -> Option<Timestamp> {
         .filter_map(|pool| pool.disruption.consolidate_after)
         .filter(|after| *after > GoDuration::ZERO && *after <= limit)
         .max()?;
-    let pause = SignedDuration::try_from(BINDING)
-        .ok()?
-        .saturating_add(after.to_signed());
-    let recent = inputs.in_flight.moves.iter().filter(|one| {
-        let passed = inputs.now.duration_since(one.at);
-        // A move in the future was recorded before the clock was set back.
-        one.nodes > 1 && passed < pause && !passed.is_negative()
-    });
-    let (mut removed, mut last) = (0, None);
-    for one in recent {
-        removed += one.nodes;
-        last = last.max(Some(one.at));
+    let from_start = |binding| {
+        Some(
+            SignedDuration::try_from(binding)
+                .ok()?
+                .saturating_add(after.to_signed()),
+        )
+    };
+    let (pause, longest) = (from_start(BINDING)?, from_start(BINDING_MAX)?);
+    // A move in the future was recorded before the clock was set back.
+    let moves = inputs.in_flight.moves.iter();
+    let moves = moves.filter(|one| one.nodes > 1 && one.at <= inputs.now);
+    let last = moves.clone().map(|one| one.at).max()?;
+    if inputs.now.duration_since(last) >= longest {
+        return None;
     }
-    let managed = inputs.snapshot.nodes.iter().filter(|node| node.managed).count();
-    let until = last?.checked_add(pause).unwrap_or(Timestamp::MAX);
-    (removed.saturating_mul(MANY_NODES) >= managed).then_some(until)
+    let together = moves.filter(|one| last.duration_since(one.at) < pause);
+    let removed: usize = together.map(|one| one.nodes).sum();
+    let managed = inputs.snapshot.nodes.iter().filter(|node| node.managed);
+    if removed.saturating_mul(MANY_NODES) < managed.clone().count() {
+        return None;
+    }
+    let at = |pause| last.checked_add(pause).unwrap_or(Timestamp::MAX);
+    let settled = settled(managed, last, after).map_or(Timestamp::MIN, |settled| settled.min(at(longest)));
+    Some(at(pause).max(settled)).filter(|until| *until > inputs.now)
+}
+
+/// When nine tenths of the nodes have settled that had pods bound or removed since a command started. `None` if they have not been so many.
+fn settled<'a>(
+    nodes: impl Iterator<Item = &'a Arc<Node>> + Clone,
+    started: Timestamp,
+    after: GoDuration,
+) -> Option<Timestamp> {
+    let tenth = nodes.clone().count() / UNSETTLED_NODES;
+    let life = nodes.map(|node| &node.lifecycle);
+    let busy = life.filter(|life| life.last_pod_event.is_some_and(|event| event >= started));
+    let mut settle: Vec<Timestamp> = busy
+        .filter_map(|life| settles_at(life.initialized_at, life.last_pod_event, after))
+        .collect();
+    settle.sort_unstable_by_key(|at| Reverse(*at));
+    settle.get(tenth).copied()
 }

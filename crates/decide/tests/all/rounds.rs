@@ -254,6 +254,50 @@ fn consolidation_pauses_until_the_pods_of_many_nodes_have_settled() {
     assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
 }
 
+// Deviation at DIS-104.
+#[test]
+fn the_pause_is_longer_while_pods_still_come_to_many_nodes() {
+    let started = |seconds: i64| now() - SignedDuration::from_secs(seconds);
+    // Nodes to which a pod came so many seconds after the start of the command, the time since then, and how long the pause is.
+    for (came, events, passed, expected) in [
+        (3, 10, 44, Some(45)),
+        (3, 10, 45, None),
+        (3, 30, 45, Some(60)),
+        (3, 30, 60, None),
+        (2, 30, 45, None),
+        (3, 80, 85, Some(90)),
+        (3, 80, 90, None),
+        // Before the command.
+        (3, -1, 45, None),
+    ] {
+        let mut cluster = Cluster::new();
+        open_pool(&mut cluster);
+        for at in 0..20 {
+            let node = format!("a-{at:02}");
+            cluster.of_kind(&node, "small", |node| {
+                let event = started(passed) + SignedDuration::from_secs(events);
+                node.lifecycle.last_pod_event = (at < came).then_some(event);
+            });
+            cluster.bound(&node, &format!("web-{node}"), sized(1900));
+        }
+        let mut case = Case::of(cluster);
+        for pool in &mut Arc::make_mut(&mut case.snapshot).pools {
+            Arc::make_mut(pool).disruption.consolidate_after = Some(GoDuration::from_secs(30));
+        }
+        case.in_flight.moves = vec![StartedMove {
+            at: started(passed),
+            nodes: 2,
+        }];
+        let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
+        let until = round.evaluations.iter().find_map(|one| one.paused_until);
+        let pause = until.map(|until| until.duration_since(started(passed)).as_secs());
+        assert_eq!(
+            pause, expected,
+            "{came} nodes {events} s after the start, {passed} s ago"
+        );
+    }
+}
+
 #[test]
 fn few_of_many_nodes_cause_no_pause() {
     let mut cluster = Cluster::new();
