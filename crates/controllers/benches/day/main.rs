@@ -6,6 +6,7 @@
 //!
 //! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEED` what happens. `KERF_DAY_FLAGS` compares other sets of
 //! options, separated by `;`; `without-memory` among them makes consolidation forget its moves, so that it neither pauses nor backs off.
+//! `KERF_DAY_CATALOGUE=ec2` has instance types with prices like EC2's instead of those of the KWOK provider, whose prices are proportional to size.
 //! `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder
 //! `packing`.
 //!
@@ -23,7 +24,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kerf_api::NodeClaim;
 use kerf_chaos::debug_log;
 use kerf_controllers::{Manager, ManagerConfig};
-use kerf_kwok::{KwokProvider, builtin_catalogue};
+use kerf_kwok::{KwokProvider, builtin_catalogue, ec2_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::logging::{LogConfig, LogLevel};
@@ -147,7 +148,10 @@ impl World {
         let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
         let client = sandbox.client();
         let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
-        let catalogue = builtin_catalogue(&interner);
+        let catalogue = match std::env::var("KERF_DAY_CATALOGUE").as_deref() {
+            Ok("ec2") => ec2_catalogue(&interner),
+            _ => builtin_catalogue(&interner),
+        };
         let prices = Prices::new(&catalogue, &interner);
         let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
         let mut config = ManagerConfig {
