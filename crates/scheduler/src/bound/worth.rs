@@ -63,7 +63,7 @@ pub(super) fn worth(shapes: &[Shape], machine: &Machine, values: &[i128], enough
     search.visit(limit, 0, &machine.room);
     Worth {
         // Rounded up.
-        at_most: (search.best.max(search.unexplored).min(limit.max(search.best)) >> FRACTION) + 1,
+        at_most: (search.best.max(search.unexplored) >> FRACTION) + 1,
         best: search.found,
     }
 }
