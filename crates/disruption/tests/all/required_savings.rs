@@ -126,23 +126,24 @@ fn a_command_saves_enough_for_every_pod_it_moves() {
     for at in 0..9 {
         cluster.bound("a-1", &format!("p-{at}"), sized(100));
     }
-    let asked = Asked {
-        settings: Settings {
-            savings_per_pod: "0.001".parse().expect("an amount"),
-            ..Settings::default()
-        },
-        ..Asked::default()
+    let replaced = |cluster: &Cluster, savings_per_pod: &str| {
+        let asked = Asked {
+            settings: Settings {
+                savings_per_pod: savings_per_pod.parse().expect("an amount"),
+                min_savings: "0".parse().expect("a percentage"),
+                ..Settings::default()
+            },
+            ..Asked::default()
+        };
+        asked.single(cluster).command.map(|command| command.short())
     };
-    let replaced = |cluster: &Cluster| asked.single(cluster).command.map(|command| command.short());
-    assert_eq!(replaced(&cluster).as_deref(), Some("replace: [a-1] -> [1 replacement]"));
+    let replacement = Some("replace: [a-1] -> [1 replacement]".to_owned());
+    assert_eq!(replaced(&cluster, "0.001"), replacement);
     for at in 9..11 {
         cluster.bound("a-1", &format!("p-{at}"), sized(0));
     }
-    assert_eq!(replaced(&cluster), None, "a cent for eleven pods");
-    assert!(
-        Asked::default().single(&cluster).command.is_some(),
-        "as upstream has it"
-    );
+    assert_eq!(replaced(&cluster, "0.001"), None, "a cent for eleven pods");
+    assert_eq!(replaced(&cluster, "0"), replacement, "as upstream has it");
 }
 
 // DIS-134 as docs/deviations.md has it
@@ -167,6 +168,7 @@ fn replacements_save_a_part_of_the_price() {
         (found.command.map(options), why)
     };
     assert_eq!(types("0"), (Some(2), None), "as upstream has it");
+    assert_eq!(Settings::default().min_savings.to_string(), "10");
     assert_eq!(types("10"), (Some(1), None), "tiny would save less");
     let why = "removing it saves $0.0110 per hour; moving its pods must save $0.0120";
     assert_eq!(types("12").1.as_deref(), Some(why));

@@ -292,7 +292,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "consolidation-min-savings-percent",
         "CONSOLIDATION_MIN_SAVINGS_PERCENT",
         OptionKind::Text,
-        "0",
+        "10",
         "what the replacements of a consolidation command must save of the price of the nodes they replace, in percent; 0 accepts every saving, as Karpenter does",
     )
     .of_kerf(),

@@ -477,10 +477,14 @@ async fn a_claim_that_was_written_is_known_counted_and_told_of() {
 async fn plans_are_measured_against_their_bound_at_most_once_in_five_minutes() {
     let gap = |simulation: &Simulation| metric::value(simulation, "kerf_plan_gap_ratio");
     let simulation = Simulation::with_pool(json!({})).await;
-    // The bound leaves out that each of the pods needs a node of its own.
+    // The bound leaves out that the pods need a node in each zone.
     for number in 0..5 {
         let mut pod = pod(&format!("one-{number}"), "100m");
-        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 80}]);
+        pod["metadata"]["labels"] = json!({"app": "one"});
+        pod["spec"]["topologySpreadConstraints"] = json!([{
+            "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "one"}},
+        }]);
         create_unschedulable(&simulation.client(), "default", pod).await;
     }
     simulation.until_running(5, 60).await;
