@@ -111,7 +111,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             "consolidation-min-savings-percent",
             "CONSOLIDATION_MIN_SAVINGS_PERCENT",
             Text,
-            "0",
+            "10",
         ),
         ("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS", Text, "One"),
         (

@@ -1,8 +1,8 @@
 //! The proof of the bound, in integers.
 
 use crate::bound::duals::{in_integers, pod_values, whole_pod_values};
+use crate::bound::filling_value::filling_value;
 use crate::bound::machines::{Shapes, shapes};
-use crate::bound::worth::worth;
 use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
@@ -69,7 +69,7 @@ fn proved(relaxed: &Shapes, values: &[f64]) -> Price {
         .map(|(shape, value)| i128::from(shape.count) * value);
     let mut total: i128 = total.sum();
     for node in existing {
-        total -= worth(shapes, node, &values, 0).at_most;
+        total -= filling_value(shapes, node, &values, 0).at_most;
     }
     if total <= 0 {
         return Price::ZERO;
@@ -79,7 +79,7 @@ fn proved(relaxed: &Shapes, values: &[f64]) -> Price {
     for machine in machines.iter().filter(|machine| machine.price > 0) {
         let price = i128::from(machine.price);
         // One below the price, because the limit is rounded up.
-        let worth = worth(shapes, machine, &values, price - 1).at_most;
+        let worth = filling_value(shapes, machine, &values, price - 1).at_most;
         if worth > price {
             let lowered = total.checked_mul(price).map(|product| product / worth);
             bound = bound.min(lowered.unwrap_or(0));

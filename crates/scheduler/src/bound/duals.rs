@@ -1,7 +1,7 @@
 //! Good values of pods and unit prices, found by linear programs in floating point. The proof does not depend on their precision.
 
+use crate::bound::filling_value::filling_value;
 use crate::bound::machines::{Machine, Shape};
-use crate::bound::worth::worth;
 use microlp::{ComparisonOp, OptimizationDirection, Problem as LinearProgram};
 
 /// The largest number of times the values are improved. Bounds the work: after fewer rounds the bound is lower, and still proved.
@@ -45,13 +45,13 @@ pub(super) fn whole_pod_values(shapes: &[Shape], machines: &[Machine], fillings:
     let whole = fillings.into_iter().filter_map(Filling::rounded_down).collect();
     let most_valuable_whole = |machine: &Machine, values: &[f64]| {
         let enough = i128::from(machine.price);
-        let worth = worth(shapes, machine, &in_integers(values), enough);
-        match worth.best {
+        let found = filling_value(shapes, machine, &in_integers(values), enough);
+        match found.best {
             Some(pods) => Some(Filling {
                 pods: pods.into_iter().map(|(shape, n)| (shape, f64::from(n))).collect(),
                 price: machine.price as f64,
             }),
-            None if worth.at_most <= enough + 1 => None,
+            None if found.at_most <= enough + 1 => None,
             // The search found nothing and did not prove that there is nothing.
             None => most_valuable(shapes, machine, values),
         }

@@ -7,7 +7,7 @@
 
 mod certificate;
 mod duals;
+mod filling_value;
 mod machines;
-mod worth;
 
 pub use certificate::{cost_bound, cost_bound_of_kinds, cost_gap};

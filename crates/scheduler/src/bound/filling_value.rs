@@ -15,8 +15,8 @@ const STEPS_MAX: u32 = 4_000;
 /// Pods of each shape on one machine.
 pub(super) type Whole = Vec<(usize, u32)>;
 
-/// What fills a machine.
-pub(super) struct Worth {
+/// What the pods on a machine are worth.
+pub(super) struct FillingValue {
     /// No pods that fit are worth more.
     pub(super) at_most: i128,
     /// The most valuable pods that were found, if they are worth more than what is enough.
@@ -24,7 +24,7 @@ pub(super) struct Worth {
 }
 
 /// What the pods on a machine are worth at most if their shapes have these values. Does not tell apart what is worth no more than `enough`.
-pub(super) fn worth(shapes: &[Shape], machine: &Machine, values: &[i128], enough: i128) -> Worth {
+pub(super) fn filling_value(shapes: &[Shape], machine: &Machine, values: &[i128], enough: i128) -> FillingValue {
     let unit_prices: Vec<i128> = fill_prices(shapes, machine, values)
         .into_iter()
         .map(|price| (price.max(0.0) * (1u64 << FRACTION) as f64).ceil() as i128)
@@ -61,7 +61,7 @@ pub(super) fn worth(shapes: &[Shape], machine: &Machine, values: &[i128], enough
     };
     search.drop_unprofitable(limit);
     search.visit(limit, 0, &machine.room);
-    Worth {
+    FillingValue {
         // Rounded up.
         at_most: (search.best.max(search.unexplored) >> FRACTION) + 1,
         best: search.found,
