@@ -12,15 +12,18 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
 
+/// A bound that is this part of a plan's price below it is not improved.
+const CLOSE_ENOUGH: i64 = 100;
+
 /// A price that no plan undercuts that places the pods of `plan`, per hour. The nodes of the snapshot take what they have room for.
 pub fn cost_bound(request: &Request<'_>, options: &Options, plan: &Plan) -> Price {
-    certified(&relaxation(request, options, plan))
+    certified(&relaxation(request, options, plan), plan.price())
 }
 
 /// The same, or `None` if the plan has more than `most` kinds of pods with different requests: finding the bound takes long then.
 pub fn cost_bound_of_kinds(request: &Request<'_>, options: &Options, plan: &Plan, most: usize) -> Option<Price> {
     let relaxed = relaxation(request, options, plan);
-    (relaxed.shapes.len() <= most).then(|| certified(&relaxed))
+    (relaxed.shapes.len() <= most).then(|| certified(&relaxed, plan.price()))
 }
 
 /// How much more a plan costs than the lower bound of its cost, as a share of the bound. `None` where the bound is zero.
@@ -43,11 +46,16 @@ fn relaxation(request: &Request<'_>, options: &Options, plan: &Plan) -> Shapes {
     shapes(&instance)
 }
 
-/// The better one of two bounds: with values at which fractions of pods fill machines, and with those at which whole pods do.
-fn certified(relaxed: &Shapes) -> Price {
-    let (fractions, fillings) = pod_values(&relaxed.shapes, &relaxed.machines);
-    let whole = whole_pod_values(&relaxed.shapes, &relaxed.machines, fillings);
-    proved(relaxed, &fractions).max(proved(relaxed, &whole))
+/// The better one of two bounds: with values at which fractions of pods fill machines, and with those at which whole pods do. The second is left out
+/// where the first shows that a plan of this price is hardly dearer than the optimum.
+fn certified(relaxed: &Shapes, price: Price) -> Price {
+    let (values, fillings) = pod_values(&relaxed.shapes, &relaxed.machines);
+    let bound = proved(relaxed, &values);
+    if (price - bound).pico() <= price.pico() / CLOSE_ENOUGH {
+        return bound;
+    }
+    let values = whole_pod_values(&relaxed.shapes, &relaxed.machines, fillings);
+    bound.max(proved(relaxed, &values))
 }
 
 /// The bound from values of pods that were found in floating point, proved in integers.

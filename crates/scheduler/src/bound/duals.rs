@@ -6,6 +6,9 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem as LinearProgram};
 
 /// The largest number of times the values are improved. Bounds the work: after fewer rounds the bound is lower, and still proved.
 const ROUNDS_MAX: usize = 60;
+/// The largest number of shapes times rounds in which values are improved for whole pods. With many shapes a round takes long, and pods of so many
+/// sizes leave little room unused.
+const WHOLE_ROUNDS_WORK: usize = 3_000;
 /// The largest number of fillings added per round, the most violated first.
 const CUTS_MAX: usize = 24;
 /// A filling may be worth this much more than its machine, relative to the price.
@@ -35,7 +38,7 @@ impl Filling {
 /// machine, and the fillings that they were found with.
 pub(super) fn pod_values(shapes: &[Shape], machines: &[Machine]) -> (Vec<f64>, Vec<Filling>) {
     let alone = (0..shapes.len()).filter_map(|shape| cheapest_alone(shapes, machines, shape));
-    improve(shapes, machines, alone.collect(), &|machine, values| {
+    improve(shapes, machines, alone.collect(), ROUNDS_MAX, &|machine, values| {
         most_valuable(shapes, machine, values)
     })
 }
@@ -56,7 +59,8 @@ pub(super) fn whole_pod_values(shapes: &[Shape], machines: &[Machine], fillings:
             None => most_valuable(shapes, machine, values),
         }
     };
-    improve(shapes, machines, whole, &most_valuable_whole).0
+    let rounds = (WHOLE_ROUNDS_WORK / shapes.len().max(1)).min(ROUNDS_MAX);
+    improve(shapes, machines, whole, rounds, &most_valuable_whole).0
 }
 
 /// Values in integers, none below zero.
@@ -70,10 +74,11 @@ fn improve(
     shapes: &[Shape],
     machines: &[Machine],
     mut fillings: Vec<Filling>,
+    rounds: usize,
     most_valuable: &dyn Fn(&Machine, &[f64]) -> Option<Filling>,
 ) -> (Vec<f64>, Vec<Filling>) {
     let mut values = vec![0.0; shapes.len()];
-    for _ in 0..ROUNDS_MAX {
+    for _ in 0..rounds {
         let Some(found) = maximise(shapes, &fillings) else {
             break;
         };
