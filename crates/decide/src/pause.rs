@@ -58,8 +58,8 @@ pub(crate) fn paused_until(inputs: &Inputs<'_>) -> Option<Timestamp> {
         return None;
     }
     let at = |pause| last.checked_add(pause).unwrap_or(Timestamp::MAX);
-    let settled = settled(managed, last, after).map_or(Timestamp::MIN, |settled| settled.min(at(longest)));
-    Some(at(pause).max(settled)).filter(|until| *until > inputs.now)
+    let settled = settled(managed, last, after).unwrap_or(at(pause));
+    Some(settled.clamp(at(pause), at(longest))).filter(|until| *until > inputs.now)
 }
 
 /// When nine tenths of the nodes have settled that had pods bound or removed since a command started. `None` if they have not been so many.

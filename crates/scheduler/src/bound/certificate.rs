@@ -12,7 +12,7 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
 
-/// A bound that is this part of a plan's price below it is not improved.
+/// Where the bound is at most a hundredth of the plan's price below it, it is not improved.
 const CLOSE_ENOUGH: i64 = 100;
 
 /// A price that no plan undercuts that places the pods of `plan`, per hour. The nodes of the snapshot take what they have room for.

@@ -9,7 +9,7 @@ use crate::dense::amounts::Amounts;
 
 /// The binary digits after the point of unit prices.
 const FRACTION: u32 = 40;
-/// The largest number of steps of a search. Where more are needed the limit is not the lowest.
+/// The largest number of steps of a search. One that would need more gives a limit that is higher than necessary, and still proved.
 const STEPS_MAX: u32 = 4_000;
 
 /// Pods of each shape on one machine.
@@ -23,7 +23,8 @@ pub(super) struct FillingValue {
     pub(super) best: Option<Whole>,
 }
 
-/// What the pods on a machine are worth at most if their shapes have these values. Does not tell apart what is worth no more than `enough`.
+/// What the pods on a machine are worth at most if their shapes have these values, in 10⁻¹² dollars per hour. Fillings that are worth no more than
+/// `enough` are not searched.
 pub(super) fn filling_value(shapes: &[Shape], machine: &Machine, values: &[i128], enough: i128) -> FillingValue {
     let unit_prices: Vec<i128> = fill_prices(shapes, machine, values)
         .into_iter()
@@ -101,7 +102,7 @@ impl Search<'_> {
         self.items.sort_by_key(|item| std::cmp::Reverse(order(item)));
     }
 
-    /// Tries all numbers of pods of the next item. `limit` is what all pods are worth at most, `value` what those so far are worth.
+    /// Tries all numbers of pods of the next item. Together with the pods chosen so far, which are worth `value`, pods are worth at most `limit`.
     fn visit(&mut self, limit: i128, value: i128, room: &[i64]) {
         if limit <= self.best {
             return;
@@ -137,7 +138,8 @@ impl Search<'_> {
                 .map(|(room, request)| room - (*request).max(0) * i64::from(count))
                 .collect();
             self.counts.push(count);
-            self.visit(limit - lowered, value + each * i128::from(count), &left);
+            let worth = value.saturating_add(each.saturating_mul(i128::from(count)));
+            self.visit(limit - lowered, worth, &left);
             self.counts.pop();
         }
     }
