@@ -41,6 +41,8 @@ pub(super) struct Pass<'a> {
     lifecycle: &'a Lifecycle,
     /// The claim with the changes of the pass.
     pub(super) claim: NodeClaim,
+    /// Whether the claim had its provider id before the pass.
+    is_launch_stored: bool,
     /// Whether the pass deleted the claim: then nothing is left to write.
     pub(super) ended: bool,
     again: Option<Duration>,
@@ -62,6 +64,7 @@ impl<'a> Pass<'a> {
         Self {
             lifecycle,
             claim: claim.clone(),
+            is_launch_stored: claim_facts::provider_id(claim).is_some(),
             ended: false,
             again: None,
             backed_off: false,
@@ -219,6 +222,11 @@ impl<'a> Pass<'a> {
     /// Registers the Node (LIF-028 to LIF-038).
     async fn register(&mut self) -> Result<(), ReconcileError> {
         if self.renew_if_known(REGISTERED) {
+            return Ok(());
+        }
+        // A process that starts does not know an instance whose id is not stored, and ends it (AWS-325): so no pod may run there.
+        if !self.is_launch_stored {
+            self.set_node_not_found();
             return Ok(());
         }
         let nodes = self.nodes();

@@ -145,6 +145,34 @@ async fn a_launch_that_could_not_be_stored_is_not_repeated() {
     simulation.stop().await;
 }
 
+// LIF-028
+#[tokio::test(start_paused = true)]
+async fn no_pod_runs_on_a_node_whose_claim_does_not_name_its_instance() {
+    let (sandbox, api_faults) = (Simulation::start().await.crash().await, ApiFaults::new());
+    let client = api_faults.client(&sandbox);
+    let (simulation, _) = scripted_as(sandbox, client, |_| {}, Vec::new());
+    api_faults.on(
+        Method::PATCH,
+        "/apis/karpenter.sh/v1/nodeclaims/alone/status",
+        CallFault::Lost,
+    );
+    standalone(&simulation, "alone", "default", small()).await;
+    let joined = async |s: &Simulation| !s.nodes().await.is_empty();
+    simulation.until("a node joins", 60, joined).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let nodes = simulation.nodes().await;
+    let keys = taint_keys(&nodes[0]);
+    assert!(keys.contains(&"karpenter.sh/unregistered"), "{keys:?}");
+    api_faults.heal();
+    let registered = async |s: &Simulation| {
+        claim(s, "alone")
+            .await
+            .is_some_and(|c| c.condition_is_true("Registered"))
+    };
+    simulation.until("it is registered", 65, registered).await;
+    simulation.stop().await;
+}
+
 /// When a claim's launch is tried within a minute and a half, in seconds, if it fails so each time.
 async fn attempts(error: impl Fn(usize) -> CloudError + Send + Sync + 'static) -> Vec<f64> {
     let (sandbox, api_faults) = (Simulation::start().await.crash().await, ApiFaults::new());
