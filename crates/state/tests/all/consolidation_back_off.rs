@@ -93,10 +93,27 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
             .note_launched(&[mirrored_pod("300m", None)], price(), now() + minutes(8));
         moves.expire(1, at);
         assert_eq!(moves.until("300m", at), Some(at + minutes(expected)));
-        assert_eq!(moves.undone("300m", at).map(|undone| undone.surcharge_per_pod), price());
     }
     assert_eq!(moves.until("300m", at + minutes(61)), None);
     assert_eq!(moves.until("301m", at), None, "another kind of pod");
+}
+
+#[test]
+fn a_move_that_is_undone_again_while_it_has_to_save_more_has_to_save_the_sum() {
+    let mut moves = Moves::new();
+    let mut undone_at = |minute: i64| {
+        let at = now() + minutes(minute);
+        moves.begin(at);
+        let pod = mirrored_pod("300m", None);
+        moves.mirror.note_launched(&[pod], price(), at);
+        moves.expire(1, at);
+        moves.undone("300m", at).map(|undone| undone.surcharge_per_pod)
+    };
+    let times = |count: u64| Price::from_per_hour(0.1 * count as f64);
+    assert_eq!(undone_at(0), times(1), "for five minutes");
+    assert_eq!(undone_at(4), times(2), "for ten minutes");
+    assert_eq!(undone_at(13), times(3), "for twenty minutes");
+    assert_eq!(undone_at(34), times(3), "it may be tried again by then");
 }
 
 #[test]
