@@ -279,14 +279,14 @@ impl Cluster {
         self.lock().mirror.note_replacement_initialized(id, claim);
     }
 
-    /// Records that the replacements of a machine failed; see [`Mirror::note_failed_replacement`].
-    pub(crate) fn note_failed_replacement(&self, provider_id: &Arc<str>, now: Timestamp) {
-        self.lock().mirror.note_failed_replacement(provider_id, now);
+    /// Ends a command that is done; see [`Mirror::finish_command`].
+    pub(crate) fn finish_command(&self, id: &str) {
+        self.lock().mirror.finish_command(id);
     }
 
-    /// Ends a command; see [`Mirror::remove_command`].
-    pub(crate) fn remove_command(&self, id: &str) {
-        self.lock().mirror.remove_command(id);
+    /// Ends a command that is undone; see [`Mirror::give_up_command`].
+    pub(crate) fn give_up_command(&self, id: &str, now: Timestamp) {
+        self.lock().mirror.give_up_command(id, now);
     }
 
     /// Whether a command in flight holds a machine (DIS-023).

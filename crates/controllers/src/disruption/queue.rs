@@ -162,22 +162,11 @@ impl CommandQueue {
         for node in &command.nodes {
             self.context.cluster.unmark_for_deletion(&node.provider_id);
         }
-        self.context.cluster.remove_command(id);
-        let missing = command
-            .replacements
-            .iter()
-            .filter(|replacement| !replacement.initialized)
-            .count();
-        if missing > 0 {
-            let now = self.context.now();
-            for node in &command.nodes {
-                self.context.cluster.note_failed_replacement(&node.provider_id, now);
-            }
-        }
+        self.context.cluster.give_up_command(id, self.context.now());
         let (decision, reason) = (decision(&command).as_str(), command.reason.label());
         let counter = self.context.metrics.counter(&catalogue::DISRUPTION_QUEUE_FAILURES);
         // DIS-282: the third label carries the decision.
-        counter.add(&[decision, reason, decision], missing as f64);
+        counter.add(&[decision, reason, decision], command.replacements_missing() as f64);
         let error = std::iter::once(why.to_owned())
             .chain(errors)
             .collect::<Vec<_>>()
@@ -222,7 +211,7 @@ impl Reconciler for CommandQueue {
         match finding {
             Finding::Done => {
                 tracing::debug!(command = id, "command succeeded");
-                self.context.cluster.remove_command(id);
+                self.context.cluster.finish_command(id);
                 Ok(Outcome::Done)
             }
             Finding::Lost(why) => {

@@ -31,6 +31,13 @@ pub struct CommandInFlight {
     pub started: Duration,
 }
 
+impl CommandInFlight {
+    /// How many of its replacements were never initialised.
+    pub fn replacements_missing(&self) -> usize {
+        self.replacements.iter().filter(|one| !one.initialized).count()
+    }
+}
+
 /// A node that is to go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CommandNode {
@@ -95,12 +102,12 @@ impl Commands {
         }
     }
 
-    /// Forgets a command.
-    pub(crate) fn remove(&mut self, id: &str) {
-        if self.by_id.remove(id).is_some() {
-            let nodes = self.by_id.values().flat_map(|command| &command.nodes);
-            self.held = Arc::new(nodes.map(|node| Arc::clone(&node.provider_id)).collect());
-        }
+    /// Takes a command out.
+    pub(crate) fn remove(&mut self, id: &str) -> Option<Arc<CommandInFlight>> {
+        let removed = self.by_id.remove(id)?;
+        let nodes = self.by_id.values().flat_map(|command| &command.nodes);
+        self.held = Arc::new(nodes.map(|node| Arc::clone(&node.provider_id)).collect());
+        Some(removed)
     }
 
     /// The provider ids of the machines that commands hold (DIS-023).

@@ -51,14 +51,23 @@ impl Mirror {
         self.in_flight.commands.note_initialized(id, claim);
     }
 
-    /// Records that the replacements of a machine failed, so that drift pauses for it (deviation at DIS-247).
-    pub fn note_failed_replacement(&mut self, provider_id: &Arc<str>, now: Timestamp) {
-        self.in_flight.failed_replacements.note(Arc::clone(provider_id), now);
+    /// Removes a command whose claims are deleted.
+    pub fn finish_command(&mut self, id: &str) {
+        self.in_flight.commands.remove(id);
     }
 
-    /// Removes a command: its claims are deleted, or it was undone.
-    pub fn remove_command(&mut self, id: &str) {
-        self.in_flight.commands.remove(id);
+    /// Removes a command that is undone. If a replacement was not ready, drift pauses for its machines (deviation at DIS-247).
+    pub fn give_up_command(&mut self, id: &str, now: Timestamp) {
+        let Some(command) = self.in_flight.commands.remove(id) else {
+            return;
+        };
+        if command.replacements_missing() > 0 {
+            for node in &command.nodes {
+                self.in_flight
+                    .failed_replacements
+                    .note(Arc::clone(&node.provider_id), now);
+            }
+        }
     }
 
     /// Whether a command in flight holds a machine (DIS-023).

@@ -5,6 +5,7 @@
 mod capacity_buffers;
 mod claim_states;
 mod cluster_objects;
+mod commands;
 mod consolidation_back_off;
 mod convergence;
 mod daemons;
