@@ -77,6 +77,23 @@ pub(crate) fn first_status(kind: &str) -> Option<Value> {
     }
 }
 
+/// Keeps pods off a Node that is created until a controller finds it ready, as the admission plugin `TaintNodesByCondition` does.
+pub(crate) fn taint_new_node(node: &mut Value) {
+    if !matches!(json::at(node, &["spec"]), Value::Null | Value::Object(_)) {
+        return;
+    }
+    let spec = json::object_mut(node, &["spec"]);
+    json::default(spec, "taints", json!([]));
+    let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let (key, effect) = ("node.kubernetes.io/not-ready", "NoSchedule");
+    let is_there = |taint: &Value| taint["key"] == key && taint["effect"] == effect;
+    if !taints.iter().any(is_there) {
+        taints.push(json!({"key": key, "effect": effect}));
+    }
+}
+
 fn default_service(state: &mut State, service: &mut Value) {
     let spec = json::object_mut(service, &["spec"]);
     json::default(spec, "type", "ClusterIP");

@@ -18,6 +18,7 @@ mod workload;
 use checks::Checks;
 
 pub(crate) use admit::{create, update};
+pub(crate) use cluster::taint_new_node;
 pub(crate) use envelope::envelope;
 pub use offline::{Admission, Problem};
 pub use unknown_fields::UnknownField;

@@ -49,6 +49,9 @@ impl State {
         if resource.status && !resource.rules.keep_status_on_create {
             json::take(&mut object, &["status"]);
         }
+        if resource.is("", "nodes") {
+            admission::taint_new_node(&mut object);
+        }
         admission::create(self, write, &mut object)?;
         object = stored_form(resource, object);
         if write.dry_run {

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{Api, PostParams};
@@ -49,6 +49,35 @@ async fn a_pod_gets_its_defaults() {
     let status = made.status.unwrap();
     assert_eq!(status.phase.as_deref(), Some("Pending"));
     assert_eq!(status.qos_class.as_deref(), Some("Burstable"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_node_takes_no_pods_until_a_controller_says_so() {
+    let h = Harness::new();
+    let nodes: Api<Node> = h.all();
+    let not_ready = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let own = json!({"key": "a", "effect": "NoExecute"});
+    let with_both = json!([own, not_ready]);
+    for (name, spec) in [
+        ("plain", json!(null)),
+        ("tainted", json!({"taints": [own]})),
+        ("twice", json!({"taints": with_both})),
+    ] {
+        let made = nodes
+            .create(
+                &PostParams::default(),
+                &from(json!({"metadata": {"name": name}, "spec": spec})),
+            )
+            .await
+            .unwrap();
+        let taints = serde_json::to_value(made.spec.unwrap().taints).unwrap();
+        let expected = if name == "plain" {
+            json!([not_ready])
+        } else {
+            with_both.clone()
+        };
+        assert_eq!(taints, expected, "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

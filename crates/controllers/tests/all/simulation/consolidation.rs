@@ -43,6 +43,15 @@ pub(crate) async fn filled(count: u32, capacity: &str, disruption: Value) -> Sim
     simulation
 }
 
+/// The same, when no node is nominated any more for a pod that waited for it: all nodes are candidates from the first pass on.
+pub(crate) async fn filled_long_ago(count: u32, capacity: &str, disruption: Value) -> Simulation {
+    let simulation = filled(count, capacity, json!({"consolidateAfter": "Never"})).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let patch = json!({"spec": {"disruption": disruption}});
+    simulation.patch::<kerf_api::NodePool>("web", patch).await;
+    simulation
+}
+
 async fn fill(simulation: &Simulation, count: u32) {
     simulation.deployment("big", count, "1", apart("big")).await;
     let all = count as usize;

@@ -9,7 +9,7 @@ use kerf_runtime::metrics::catalogue::{
 };
 use serde_json::json;
 
-use crate::simulation::consolidation::filled;
+use crate::simulation::consolidation::{filled, filled_long_ago};
 use crate::simulation::disruption_loop::{bind, decisions_of, eligible, evaluations, protected};
 use crate::simulation::emptiness::tainted;
 use crate::simulation::harness::{Simulation, name};
@@ -19,7 +19,7 @@ use crate::simulation::logs::Logs;
 #[tokio::test(start_paused = true)]
 async fn after_a_set_of_nodes_that_no_longer_goes_single_ones_have_their_turn() {
     let disruption = json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]});
-    let simulation = filled(4, "spot", disruption).await;
+    let simulation = filled_long_ago(4, "spot", disruption).await;
     let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
     simulation.scale("big", 0).await;
     let passes = evaluations(&simulation, "underutilized", "multi");

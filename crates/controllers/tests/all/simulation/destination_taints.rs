@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use crate::simulation::consolidation::filled;
+use crate::simulation::consolidation::filled_long_ago;
 use crate::simulation::harness::Simulation;
 
 /// The values of the taint.
@@ -24,7 +24,7 @@ async fn ends(simulation: &Simulation) -> Vec<i64> {
 
 /// Five nodes with a little pod each, three of which stay. Those of the other two have more than one place.
 async fn two_of_five_go() -> Simulation {
-    let simulation = filled(
+    let simulation = filled_long_ago(
         5,
         "spot",
         json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]}),
@@ -91,7 +91,7 @@ async fn without_the_option_no_node_is_tainted() {
 // DIS-119 as docs/deviations.md has it
 #[tokio::test(start_paused = true)]
 async fn taints_with_values_that_kerf_would_not_write_are_removed() {
-    let simulation = filled(2, "spot", json!({"consolidateAfter": "Never"})).await;
+    let simulation = filled_long_ago(2, "spot", json!({"consolidateAfter": "Never"})).await;
     let nodes = simulation.nodes().await;
     let far = (simulation.context.now().as_second() + 3600).to_string();
     for (node, value) in nodes.iter().zip(["soon", far.as_str()]) {
