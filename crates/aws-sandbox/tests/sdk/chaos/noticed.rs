@@ -204,6 +204,30 @@ fn instances_in_the_wrong_place_are_noticed() {
     });
 }
 
+// AWS-276: Kerf learns when a block ends from classes that select it.
+#[test]
+fn an_instance_in_a_block_that_its_class_no_longer_selects_may_stay_as_long_as_it_drifts() {
+    for reason in ["CapacityReservationDrift", "NodeClassDrift"] {
+        in_virtual_time(SEED, async {
+            let (mut world, claims) = abandoned().await;
+            let block = "cr-00000000000000001";
+            world.aws.with(|account, now| {
+                let ends = Some(now + SignedDuration::from_mins(41));
+                account.reservations = vec![reservation(block, "capacity-block", account.zones[0].clone(), ends)];
+            });
+            change(&world, &claims[0], |one| {
+                one.reservation_id = Some(block.to_owned());
+                one.reservation_preference = Some("capacity-reservations-only".to_owned());
+            });
+            let drifted = json!([{"type": "Drifted", "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+            set_status::<NodeClaim>(&world, &claims[0].name_any(), json!({"conditions": drifted})).await;
+            world.pass(minutes(15)).await;
+            let stays = format!("{} stays in a block that ends", id_of(&claims[0]).unwrap());
+            assert_eq!(has(&world.complaints(), &stays), reason == "NodeClassDrift", "{reason}");
+        });
+    }
+}
+
 #[test]
 fn what_is_not_finished_is_noticed() {
     in_virtual_time(SEED, async {
