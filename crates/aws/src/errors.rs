@@ -116,6 +116,11 @@ impl ApiError {
         self.is_rate_limited() || self.is_unanswered() || self.server_fault
     }
 
+    /// Whether the service may have done what the call asked for: this is the error of its last try, and the answer of an earlier one may be lost.
+    pub fn may_be_done(&self) -> bool {
+        self.is_about_no_id()
+    }
+
     /// Whether the launch template of a fleet is gone (AWS-159).
     pub fn is_launch_template_not_found(&self) -> bool {
         self.code == LAUNCH_TEMPLATE_NOT_FOUND

@@ -16,7 +16,7 @@ pub const SELECTED: Duration = minutes(1);
 /// Security groups, launch templates, reservation queries, freshness of placement groups, missing roles, and the guard against creating a
 /// profile twice (AWS-423).
 pub const SHORT_LIVED: Duration = minutes(1);
-/// Until a launch template is deleted that may exist still: its deletion failed, or EC2 did not show it to a launch. A permission that is
+/// Until a launch template is deleted that may exist: its creation or deletion failed, or EC2 did not show it to a launch. A permission that is
 /// missing for good costs few calls, and templates stay far from the 5,000 that a region allows.
 pub const TEMPLATE_MAY_REMAIN: Duration = minutes(5);
 /// Offerings without capacity (AWS-424).

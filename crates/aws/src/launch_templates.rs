@@ -16,8 +16,8 @@ pub struct LaunchTemplates {
     cluster: String,
     /// Names, and until when each is kept.
     known: Mutex<BTreeMap<String, Instant>>,
-    /// Names of templates that may exist, and from when on they are deleted: the deletion failed, or EC2 said that there is none, which it also
-    /// does for some seconds after a template was made.
+    /// Names of templates that may exist, and from when on they are deleted: the call that made or deleted them failed, or EC2 said that there is
+    /// none, which it also does for some seconds after a template was made.
     may_remain: Mutex<BTreeMap<String, Instant>>,
     /// A lock for each name that is being made or deleted.
     busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
@@ -78,7 +78,14 @@ impl LaunchTemplates {
         match self.ec2.create_launch_template(name, data).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_launch_template_name_taken() => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => {
+                // The next launch may need another template, and then nothing else would find this one.
+                if error.may_be_done() {
+                    let until = Instant::now() + TEMPLATE_MAY_REMAIN;
+                    self.may_remain().insert(name.to_owned(), until);
+                }
+                Err(error)
+            }
         }
     }
 

@@ -271,3 +271,35 @@ async fn a_template_that_ec2_does_not_show_yet_is_used() {
     world.aws.fail("CreateLaunchTemplate", "InternalError", "");
     assert!(world.provider.create(&plain_claim("c")).await.is_err());
 }
+
+// AWS-158
+#[tokio::test(start_paused = true)]
+async fn a_template_whose_creation_failed_without_an_answer_is_deleted_later() {
+    for (code, may_be_done) in [
+        ("InternalError", true),
+        ("RequestLimitExceeded", true),
+        ("RequestError", true),
+        ("UnauthorizedOperation", false),
+    ] {
+        let world = ready_world(&["m5.large"]).await;
+        world.aws.fail("CreateLaunchTemplate", code, "");
+        assert!(world.provider.create(&plain_claim("a")).await.is_err());
+        world.aws.take_calls();
+        tokio::time::sleep(Duration::from_secs(4 * 60)).await;
+        world.cloud.templates.delete_unused().await;
+        assert_eq!(world.aws.count("DeleteLaunchTemplate"), 0, "{code}");
+        tokio::time::sleep(Duration::from_secs(2 * 60)).await;
+        world.cloud.templates.delete_unused().await;
+        assert_eq!(
+            world.aws.count("DeleteLaunchTemplate"),
+            usize::from(may_be_done),
+            "{code}"
+        );
+        world.cloud.templates.delete_unused().await;
+        assert_eq!(
+            world.aws.count("DeleteLaunchTemplate"),
+            usize::from(may_be_done),
+            "{code}"
+        );
+    }
+}
