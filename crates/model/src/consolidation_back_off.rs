@@ -4,8 +4,10 @@
 //! bind evicted pods where there was room for a pending one. Then provisioning launches a machine like the one that was removed, and the
 //! same move would be tried again. So for each pod of the kind that a move takes to such machines again, it has to save what the new machines
 //! cost per pod that was moved, for a time that doubles after each repetition. The same move then has to save what it caused, and one of which
-//! most pods stayed where they went may soon be repeated. If it is undone again within that time, it has to save the sum of what it caused. Machines launched for another reason do not count: replacements of other commands,
-//! machines for pods of nodes that go by themselves, and machines for other workloads or for more pods than there were before the move.
+//! most pods stayed where they went may soon be repeated. If it is undone again within that time, it has to save the sum of what it caused.
+//!
+//! Machines launched for another reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and
+//! machines for other workloads or for more pods than there were before the move.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -359,8 +361,7 @@ impl ConsolidationBackOff {
         undone.destinations.extend(destinations);
         let cost = part(cost, moved);
         // It was repeated although it had to save this much: so that was too little, as when a launch costs more than planned.
-        let was_demanded = undone.until > now;
-        undone.surcharge_per_pod = match was_demanded {
+        undone.surcharge_per_pod = match undone.until > now {
             true => undone.surcharge_per_pod + cost,
             false => undone.surcharge_per_pod.max(cost),
         };
