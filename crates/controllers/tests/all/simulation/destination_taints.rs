@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use crate::simulation::consolidation::filled_long_ago;
+use crate::simulation::consolidation::{filled, filled_long_ago};
 use crate::simulation::harness::Simulation;
 
 /// The values of the taint.
@@ -91,7 +91,7 @@ async fn without_the_option_no_node_is_tainted() {
 // DIS-119 as docs/deviations.md has it
 #[tokio::test(start_paused = true)]
 async fn taints_with_values_that_kerf_would_not_write_are_removed() {
-    let simulation = filled_long_ago(2, "spot", json!({"consolidateAfter": "Never"})).await;
+    let simulation = filled(2, "spot", json!({"consolidateAfter": "Never"})).await;
     let nodes = simulation.nodes().await;
     let far = (simulation.context.now().as_second() + 3600).to_string();
     for (node, value) in nodes.iter().zip(["soon", far.as_str()]) {
