@@ -6,8 +6,8 @@ use std::fmt::Write;
 const SIZE: (f64, f64) = (720.0, 360.0);
 const MARGIN: (f64, f64, f64, f64) = (60.0, 20.0, 50.0, 20.0);
 const COLOURS: [&str; 4] = ["#b03a2e", "#1f618d", "#239b56", "#7d6608"];
-/// Lines of the grid in each direction.
-const LINES: usize = 5;
+/// About the number of lines of the grid in each direction.
+const LINES: f64 = 5.0;
 
 /// Points with a name.
 pub struct Series {
@@ -39,6 +39,55 @@ fn range(values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> (f64, f6
     (if from_zero { 0.0 } else { least - space }, most + space)
 }
 
+/// The values of an axis at which there is a line of the grid: multiples of 1, 2 or 5 times a power of ten. With the decimals that they need.
+fn ticks((least, most): (f64, f64)) -> (Vec<f64>, usize) {
+    let wanted = (most - least) / LINES;
+    let power = wanted.log10().floor();
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * 10f64.powf(power));
+    let step = steps.into_iter().find(|step| *step >= wanted).unwrap_or(wanted);
+    let decimals = (-step.log10().floor()).max(0.0) as usize;
+    let first = (least / step).ceil() as i64;
+    let last = (most / step).floor() as i64;
+    ((first..=last).map(|tick| tick as f64 * step).collect(), decimals)
+}
+
+/// A rectangle in pixels: left, top, right and bottom.
+#[derive(Clone, Copy)]
+struct Area(f64, f64, f64, f64);
+
+impl Area {
+    /// About what a text covers that begins at a point.
+    fn of_text(text: &str, (x, y): (f64, f64)) -> Self {
+        Self(x, y - 10.0, x + 7.0 * text.chars().count() as f64, y + 2.0)
+    }
+
+    fn of_point((x, y): (f64, f64)) -> Self {
+        Self(x - 3.0, y - 3.0, x + 3.0, y + 3.0)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.0 < other.2 && other.0 < self.2 && self.1 < other.3 && other.1 < self.3
+    }
+}
+
+/// Where the label of a point begins: beside it where nothing else is, else right above it.
+fn place_of_label(label: &str, (x, y): (f64, f64), taken: &[Area]) -> (f64, f64) {
+    let left = x - 6.0 - 7.0 * label.chars().count() as f64;
+    let places = [
+        (x + 6.0, y - 6.0),
+        (x + 6.0, y + 14.0),
+        (left, y - 6.0),
+        (left, y + 14.0),
+        (x + 10.0, y + 4.0),
+        (left - 4.0, y + 4.0),
+    ];
+    let is_free = |place: &(f64, f64)| {
+        let area = Area::of_text(label, *place);
+        area.2 <= SIZE.0 && !taken.iter().any(|other| area.overlaps(other))
+    };
+    places.into_iter().find(is_free).unwrap_or((x + 6.0, y - 6.0))
+}
+
 impl Plot<'_> {
     /// The plot as an SVG document.
     #[must_use]
@@ -61,17 +110,24 @@ impl Plot<'_> {
              <text x=\"{left}\" y=\"20\" font-size=\"14\">{}</text>\n",
             SIZE.0, SIZE.1, self.title
         );
-        for line in 0..=LINES {
-            let share = line as f64 / LINES as f64;
-            let (value_x, value_y) = (x.0 + share * (x.1 - x.0), y.0 + share * (y.1 - y.0));
-            let (px, py) = at((value_x, value_y));
+        let (values, decimals) = ticks(y);
+        for value in values {
+            let (_, py) = at((x.0, value));
             let _ = writeln!(
                 svg,
                 "<path d=\"M{left:.1} {py:.1}H{right:.1}\" stroke=\"#dddddd\"/>\n\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value_y:.2}</text>\n\
-                 <text x=\"{px:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value_x:.2}</text>",
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value:.decimals$}</text>",
                 left - 6.0,
                 py + 4.0,
+            );
+        }
+        let (values, decimals) = ticks(x);
+        for value in values {
+            let (px, _) = at((value, y.0));
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{px:.1} {bottom:.1}v4\" stroke=\"#888888\"/>\n\
+                 <text x=\"{px:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.decimals$}</text>",
                 bottom + 16.0
             );
         }
@@ -85,12 +141,15 @@ impl Plot<'_> {
             f64::midpoint(top, bottom),
             self.y
         );
+        let mut taken: Vec<Area> = points().map(|point| Area::of_point(at(*point))).collect();
         for (number, (series, colour)) in self.series.iter().zip(COLOURS.iter().cycle()).enumerate() {
             for (at_point, point) in series.points.iter().enumerate() {
                 let (px, py) = at(*point);
                 let _ = writeln!(svg, "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\" fill=\"{colour}\"/>");
                 if let Some(label) = series.labels.get(at_point) {
-                    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{label}</text>", px + 6.0, py - 6.0);
+                    let (tx, ty) = place_of_label(label, (px, py), &taken);
+                    taken.push(Area::of_text(label, (tx, ty)));
+                    let _ = writeln!(svg, "<text x=\"{tx:.1}\" y=\"{ty:.1}\">{label}</text>");
                 }
             }
             let (px, py) = (right - 150.0, top + 14.0 * (number as f64 + 1.0));
@@ -103,5 +162,36 @@ impl Plot<'_> {
             );
         }
         svg + "</svg>\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Area, place_of_label, ticks};
+
+    #[test]
+    fn labels_of_points_close_to_each_other_do_not_overlap() {
+        let points = [(100.0, 100.0), (108.0, 104.0), (104.0, 104.0), (96.0, 101.0)];
+        let mut taken: Vec<Area> = points.map(Area::of_point).to_vec();
+        for point in points {
+            let label = Area::of_text("0.05 $/h", place_of_label("0.05 $/h", point, &taken));
+            assert!(!taken.iter().any(|other| label.overlaps(other)), "{point:?}");
+            taken.push(label);
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_within_the_axis() {
+        let texts = |range| {
+            let (values, decimals) = ticks(range);
+            values
+                .iter()
+                .map(|value| format!("{value:.decimals$}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(texts((0.0, 34.56)), ["0", "10", "20", "30"]);
+        assert_eq!(texts((0.0, 47.09)), ["0", "10", "20", "30", "40"]);
+        assert_eq!(texts((0.83, 1.01)), ["0.85", "0.90", "0.95", "1.00"]);
+        assert_eq!(texts((1.9, 6.91)), ["2", "4", "6"]);
     }
 }
