@@ -18,9 +18,9 @@ const FORECASTS_MAX: usize = 24;
 const ATTEMPTS_MAX: usize = 4_000_000;
 /// Up to this many pods times nodes, plans are chosen by eight scale-ups, else by four.
 const MORE_ARRIVALS_MAX: usize = 50_000;
-/// A second round counts as one part in this many of the cost of the plan, because pods wait for it. docs/packing.md has the rule: slack may
-/// cost 1 %.
-const SECOND_ROUND_SHARE: i64 = 100;
+/// A second round counts as one part in this many of the cost of the plan, because pods wait for it, or as a mean machine of the plan where
+/// that is less. Chosen from the table in docs/packing.md.
+const SECOND_ROUND_SHARE: usize = 10;
 /// How often the best plan so far is placed anew where its pods are bound.
 const REBINDINGS: usize = 3;
 
@@ -36,10 +36,6 @@ impl Candidate<'_, '_> {
     /// Whether no pod is left over in any scale-up.
     fn keeps_its_plan(&self) -> bool {
         self.rounds.iter().all(|round| round.left_over.is_empty())
-    }
-
-    fn better(self, other: Self) -> Self {
-        if other.after < self.after { other } else { self }
     }
 }
 
@@ -73,7 +69,7 @@ impl<'a> Chooser<'_, 'a> {
         let lost = rounds.iter().map(|round| round.without_place).max().unwrap_or(0);
         let placed = std::cmp::Reverse(rank.0.0.saturating_sub(lost as u64));
         let again = rounds.iter().filter(|round| !round.left_over.is_empty()).count();
-        let waiting = rank.2.pico() / SECOND_ROUND_SHARE * again as i64 / rounds.len() as i64;
+        let waiting = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / rounds.len() as i64;
         Ok(Candidate {
             after: (
                 (placed, rank.1, rank.2 + Price::from_pico(sum.saturating_add(waiting))),
@@ -143,8 +139,59 @@ fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
     arrivals
 }
 
-/// The outcome whose plan costs least after the second round. A plan that leaves no pod over in any scale-up is not compared with
-/// dearer ones.
+/// The best candidate so far, and what may still replace it.
+struct Search<'x, 'w, 'a> {
+    chooser: Chooser<'x, 'a>,
+    chosen: Candidate<'w, 'a>,
+    /// The rank of the plan that costs least as planned.
+    first: Rank,
+    forecasts: usize,
+    forecasts_max: usize,
+    stop: Stop<'x>,
+}
+
+impl<'w, 'a> Search<'_, 'w, 'a> {
+    /// Whether no other plan needs to be looked at: one that leaves no pod over in any scale-up is not compared with dearer ones.
+    fn is_over(&self) -> bool {
+        self.chosen.keeps_its_plan() || self.forecasts >= self.forecasts_max || (self.stop)()
+    }
+
+    /// Chooses an outcome if it costs less after the second round. One that places fewer pods than the first, or is much dearer than the greedy's,
+    /// is no alternative.
+    fn consider(&mut self, mut outcome: Outcome<'w, 'a>) {
+        let objective = self.chooser.objective;
+        let rank = objective.rank_before_binding(&mut outcome);
+        let is_alternative =
+            rank.0 <= self.first.0 && rank.1 <= self.first.1 && !objective.launches_as_upstream(&outcome);
+        if !is_alternative || (rank, 0) >= self.chosen.after {
+            return;
+        }
+        self.forecasts += 1;
+        if let Ok(other) = self.chooser.candidate(outcome)
+            && other.after < self.chosen.after
+        {
+            self.chosen = other;
+        }
+    }
+
+    /// The chosen outcome with its pods where they are bound, for each scale-up.
+    fn rebound(&self) -> Vec<Outcome<'w, 'a>> {
+        let mut rebound = Vec::new();
+        for round in &self.chosen.rounds {
+            // Without a second round no node has to keep its size, so only rebindings onto smaller nodes are tried.
+            let sizes: &[bool] = if round.more.is_empty() {
+                &[false]
+            } else {
+                &[false, true]
+            };
+            let of_size = |keeps_size: &bool| self.chooser.rebound(&self.chosen, round, *keeps_size, self.stop);
+            rebound.extend(sizes.iter().filter_map(of_size));
+        }
+        rebound
+    }
+}
+
+/// The outcome whose plan costs least after the second round.
 pub(crate) fn choose<'w, 'a>(
     prepared: &Prepared,
     what_if: &WhatIf<'a>,
@@ -163,58 +210,40 @@ pub(crate) fn choose<'w, 'a>(
         options,
         objective: &objective,
     };
-    // A plan that places fewer pods than the best, or is much dearer than the greedy's, is no alternative.
-    let (placed, dearer, _) = objective.rank_before_binding(&mut best);
-    let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
-    let mut chosen = match chooser.candidate(best) {
+    let first = objective.rank_before_binding(&mut best);
+    let chosen = match chooser.candidate(best) {
         Ok(candidate) => candidate,
         Err(outcome) => return *outcome,
     };
-    if chosen.keeps_its_plan() {
-        return chosen.outcome;
+    let mut search = Search {
+        chooser,
+        chosen,
+        first,
+        forecasts: 1,
+        forecasts_max,
+        stop,
+    };
+    if search.is_over() {
+        return search.chosen.outcome;
     }
-    let mut forecasts = 1;
-    let equal = equal_nodes(&chosen.outcome, &objective, stop);
-    for mut outcome in equal.into_iter().chain(others.into_iter().map(|(_, outcome)| outcome)) {
-        let rank = objective.rank_before_binding(&mut outcome);
-        if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
-            return chosen.outcome;
+    let equal = equal_nodes(&search.chosen.outcome, &objective, stop);
+    for outcome in equal.into_iter().chain(others.into_iter().map(|(_, outcome)| outcome)) {
+        if search.is_over() {
+            return search.chosen.outcome;
         }
-        if is_allowed(&rank) && (rank, 0) < chosen.after && !objective.launches_as_upstream(&outcome) {
-            forecasts += 1;
-            if let Ok(other) = chooser.candidate(outcome) {
-                chosen = chosen.better(other);
-            }
-        }
+        search.consider(outcome);
     }
     for _ in 0..REBINDINGS {
-        let before = chosen.after;
-        let mut rebound: Vec<Outcome<'_, 'a>> = Vec::new();
-        for round in &chosen.rounds {
-            // Without a second round no node has to keep its size, so only rebindings onto smaller nodes are tried.
-            let sizes: &[bool] = if round.more.is_empty() {
-                &[false]
-            } else {
-                &[false, true]
-            };
-            let of_size = |keeps_size: &bool| chooser.rebound(&chosen, round, *keeps_size, stop);
-            rebound.extend(sizes.iter().filter_map(of_size));
-        }
-        for mut outcome in rebound {
-            if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
-                return chosen.outcome;
+        let before = search.chosen.after;
+        for outcome in search.rebound() {
+            if search.is_over() {
+                return search.chosen.outcome;
             }
-            let rank = objective.rank_before_binding(&mut outcome);
-            if is_allowed(&rank) && (rank, 0) < chosen.after {
-                forecasts += 1;
-                if let Ok(other) = chooser.candidate(outcome) {
-                    chosen = chosen.better(other);
-                }
-            }
+            search.consider(outcome);
         }
-        if chosen.after >= before {
+        if search.chosen.after >= before {
             break;
         }
     }
-    chosen.outcome
+    search.chosen.outcome
 }
