@@ -26,8 +26,8 @@ const WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// How much older than a move the successor of an evicted pod may seem: times of creation are cut to whole seconds.
 const CREATION_ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 /// How long the first undone move counts. In clusters whose load changes, most moves that are undone would last if they were tried again:
-/// in the bench `day` with the seeds 1 and 2, 15 minutes cost 2 to 4 % more than five and have 20 to 40 % fewer evictions.
-const FIRST: Duration = Duration::from_secs(5 * 60);
+/// docs/packing.md has what longer times cost in the bench `day`.
+const FIRST: Duration = Duration::from_secs(60);
 /// The longest an undone move counts.
 const BACK_OFF_MAX: Duration = Duration::from_secs(3600);
 

@@ -232,16 +232,16 @@ fn consolidation_pauses_until_the_pods_of_many_nodes_have_settled() {
     let started = |at, nodes| StartedMove { at, nodes };
     for (after, moves, expected) in [
         (30, vec![], true),
-        (30, vec![started(ago(0), 2)], false),
-        (30, vec![started(ago(44), 2)], false),
-        (30, vec![started(ago(45), 2)], true),
+        (30, vec![started(ago(0), 5)], false),
+        (30, vec![started(ago(44), 5)], false),
+        (30, vec![started(ago(45), 5)], true),
         // The clock was set back.
-        (30, vec![started(ago(-3600), 2)], true),
+        (30, vec![started(ago(-3600), 5)], true),
         // The pods of one node leave the rest of the cluster as it was.
-        (30, vec![started(ago(0), 1)], true),
+        (30, vec![started(ago(0), 1); 5], true),
         // Without settling, and where it takes long.
-        (0, vec![started(ago(0), 2)], true),
-        (61, vec![started(ago(0), 2)], true),
+        (0, vec![started(ago(0), 5)], true),
+        (61, vec![started(ago(0), 5)], true),
     ] {
         set_after(&mut case, Some(after));
         case.in_flight.moves.clone_from(&moves);
@@ -249,7 +249,7 @@ fn consolidation_pauses_until_the_pods_of_many_nodes_have_settled() {
     }
     // Empty nodes go meanwhile.
     set_after(&mut case, Some(30));
-    case.in_flight.moves = vec![started(ago(0), 2)];
+    case.in_flight.moves = vec![started(ago(0), 5)];
     let round = case.round(Method::Emptiness, &mut Memory::default());
     assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
 }
@@ -286,7 +286,7 @@ fn the_pause_is_longer_while_pods_still_come_to_many_nodes() {
         }
         case.in_flight.moves = vec![StartedMove {
             at: started(passed),
-            nodes: 2,
+            nodes: 5,
         }];
         let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
         let until = round.evaluations.iter().find_map(|one| one.paused_until);
@@ -299,30 +299,31 @@ fn the_pause_is_longer_while_pods_still_come_to_many_nodes() {
 }
 
 #[test]
-fn few_of_many_nodes_cause_no_pause() {
-    let mut cluster = Cluster::new();
-    open_pool(&mut cluster);
-    for at in 0..101 {
-        let node = format!("a-{at:03}");
-        cluster.of_kind(&node, "small", |_| {});
-        cluster.bound(&node, &format!("web-{node}"), sized(1900));
-    }
-    let mut case = Case::of(cluster);
-    for pool in &mut Arc::make_mut(&mut case.snapshot).pools {
-        Arc::make_mut(pool).disruption.consolidate_after = Some(GoDuration::from_secs(30));
-    }
-    let paused = |case: &Case| {
-        let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
-        round.evaluations.iter().any(|one| one.paused_until.is_some())
-    };
-    let started = |nodes| StartedMove { at: now(), nodes };
-    for (moves, expected) in [
-        (vec![started(2)], false),
-        (vec![started(3)], true),
-        (vec![started(2), started(2)], true),
-    ] {
-        case.in_flight.moves.clone_from(&moves);
-        assert_eq!(paused(&case), expected, "{moves:?} of 101");
+fn few_nodes_cause_no_pause() {
+    // Managed nodes, and how many of them have to go for a pause.
+    for (managed, least) in [(20, 5), (101, 5), (250, 5), (251, 6)] {
+        let mut cluster = Cluster::new();
+        open_pool(&mut cluster);
+        for at in 0..managed {
+            let node = format!("a-{at:03}");
+            cluster.of_kind(&node, "small", |_| {});
+            cluster.bound(&node, &format!("web-{node}"), sized(1900));
+        }
+        let mut case = Case::of(cluster);
+        for pool in &mut Arc::make_mut(&mut case.snapshot).pools {
+            Arc::make_mut(pool).disruption.consolidate_after = Some(GoDuration::from_secs(30));
+        }
+        let started = |nodes| StartedMove { at: now(), nodes };
+        for (moves, expected) in [
+            (vec![started(least - 1)], false),
+            (vec![started(least)], true),
+            (vec![started(2), started(least - 2)], true),
+        ] {
+            case.in_flight.moves.clone_from(&moves);
+            let round = case.round(Method::MultiNodeConsolidation, &mut Memory::default());
+            let paused = round.evaluations.iter().any(|one| one.paused_until.is_some());
+            assert_eq!(paused, expected, "{moves:?} of {managed}");
+        }
     }
 }
 

@@ -86,7 +86,7 @@ fn seconds(seconds: i64) -> SignedDuration {
 fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
     let mut moves = Moves::new();
     let at = now() + minutes(9);
-    for expected in [5, 10, 20, 40, 60, 60] {
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
         moves.begin(now());
         moves
             .mirror
@@ -101,8 +101,8 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
 #[test]
 fn a_move_that_is_undone_again_while_it_has_to_save_more_has_to_save_the_sum() {
     let mut moves = Moves::new();
-    let mut undone_at = |minute: i64| {
-        let at = now() + minutes(minute);
+    let mut undone_at = |second: i64| {
+        let at = now() + seconds(second);
         moves.begin(at);
         let pod = mirrored_pod("300m", None);
         moves.mirror.note_launched(&[pod], price(), at);
@@ -110,10 +110,10 @@ fn a_move_that_is_undone_again_while_it_has_to_save_more_has_to_save_the_sum() {
         moves.undone("300m", at).map(|undone| undone.surcharge_per_pod)
     };
     let times = |count: u64| Price::from_per_hour(0.1 * count as f64);
-    assert_eq!(undone_at(0), times(1), "for five minutes");
-    assert_eq!(undone_at(4), times(2), "for ten minutes");
-    assert_eq!(undone_at(13), times(3), "for twenty minutes");
-    assert_eq!(undone_at(34), times(3), "it may be tried again by then");
+    assert_eq!(undone_at(0), times(1), "for one minute");
+    assert_eq!(undone_at(59), times(2), "for two minutes");
+    assert_eq!(undone_at(178), times(3), "for four minutes");
+    assert_eq!(undone_at(418), times(3), "it may be tried again by then");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn moves_and_machines_at_the_same_time_count_once() {
     for _ in 0..2 {
         moves.expire(1, at);
         let found = moves.until("300m", at);
-        assert_eq!(found, Some(at + minutes(5)), "the second time nothing is new");
+        assert_eq!(found, Some(at + minutes(1)), "the second time nothing is new");
     }
 }
 
@@ -216,7 +216,7 @@ fn a_machine_for_something_else_does_not_count() {
         .mirror
         .note_launched(&[mirrored_pod("300m", Some("a-1"))], price(), now() + seconds(10));
     moves.expire(1, at);
-    assert_eq!(moves.until("300m", at), Some(at + minutes(5)));
+    assert_eq!(moves.until("300m", at), Some(at + minutes(1)));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn a_move_that_lasts_begins_the_count_anew() {
         .mirror
         .note_launched(&[mirrored_pod("300m", None)], price(), third);
     moves.expire(1, third);
-    assert_eq!(moves.until("300m", third), Some(third + minutes(5)));
+    assert_eq!(moves.until("300m", third), Some(third + minutes(1)));
 }
 
 /// A pod that runs on a node since a time.
@@ -289,7 +289,7 @@ fn a_move_into_the_room_of_a_pod_that_waited_is_undone() {
             wall: later,
             uptime: Duration::ZERO,
         });
-        let expected = is_undone.then(|| later + minutes(5));
+        let expected = is_undone.then(|| later + minutes(1));
         assert_eq!(moves.until("300m", later), expected, "{why}");
         assert_eq!(moves.until("3600m", later), None, "{why}: it was not moved");
         let surcharge = moves.undone("300m", later).map(|undone| undone.surcharge_per_pod);
