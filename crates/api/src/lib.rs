@@ -38,6 +38,7 @@ pub mod node_pool;
 pub mod node_repair_policy;
 pub mod node_spec;
 pub mod resources;
+pub mod scheduler_config;
 pub mod startup_taints;
 pub mod status;
 pub mod taints;
@@ -60,5 +61,6 @@ pub use node_repair_policy::{
     MaintenanceWindow, NodeRepairPolicy, NodeRepairPolicySpec, NodeRepairPolicyStatus, RepairAction, UnhealthyCondition,
 };
 pub use node_spec::{NodeClassKind, NodeClassRef, Operator, Requirement, ResourceList};
+pub use scheduler_config::{DefaultConstraint, SchedulerConfig, SchedulerConfigError};
 pub use startup_taints::StartupTaints;
 pub use status::{ConditionSet, Conditioned};

@@ -4,9 +4,10 @@ use crate::ec2_args::{Ec2Args, boolean};
 use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use kerf_api::StartupTaints;
+use kerf_api::{SchedulerConfig, StartupTaints};
 use kerf_aws::options::AwsFeatureGates;
 use kerf_runtime::options::taint_keys;
+use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
@@ -251,6 +252,19 @@ pub(crate) struct DecisionArgs {
     /// that begin so.
     #[arg(long, env = "STARTUP_TAINTS", value_name = "KEYS", default_value = "", value_parser = startup_taints)]
     pub(crate) startup_taints: StartupTaints,
+    /// How much more than its cheapest instance type the others of a launch may cost, in percent. Empty: every type that fits the pods.
+    #[arg(long, env = "LAUNCH_PRICE_RANGE_PERCENT", value_name = "PERCENT", default_value_t)]
+    pub(crate) launch_price_range_percent: LaunchPriceRange,
+    /// YAML or JSON document with what the cluster's kube-scheduler is configured to do: podTopologySpread.defaultConstraints and
+    /// nodeResourcesFit.scoringStrategy.type.
+    #[arg(
+        long,
+        env = "SCHEDULER_CONFIG",
+        value_name = "DOCUMENT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(crate) scheduler_config: SchedulerConfig,
 }
 
 /// Taint keys as the controller reads them.

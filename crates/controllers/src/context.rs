@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kerf_api::StartupTaints;
 use kerf_cloud::{Call, CloudProvider, MeteredProvider};
 use kerf_decide::PreparedCache;
 use kerf_lifecycle::liveness::Timeouts;
@@ -87,11 +86,6 @@ impl Default for Tuning {
     }
 }
 
-/// The taints nodes lose by themselves while they start: the well-known ones and those the options add.
-pub(crate) fn startup_taints(options: &Options) -> StartupTaints {
-    StartupTaints::with(options.startup_taints.iter().cloned())
-}
-
 impl Context {
     /// The same with a provider whose calls are measured under a controller's name (OPS-167, OPS-168).
     pub(crate) fn measured(&self, controller: &'static str) -> Self {
@@ -164,7 +158,7 @@ impl Context {
             recorder: Recorder::new().0,
             metrics: Metrics::default(),
             provider: Arc::new(cloud),
-            cluster: Cluster::new(Arc::clone(&interner), &profile, true, StartupTaints::default()),
+            cluster: Cluster::new(Arc::clone(&interner), &profile, &Options::default()),
             options: Arc::default(),
             interner,
             prepared: PreparedCache::default(),

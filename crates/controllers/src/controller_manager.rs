@@ -26,7 +26,7 @@ use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
-use crate::context::{Context, Tuning, startup_taints};
+use crate::context::{Context, Tuning};
 use crate::disruption::{ClaimConditions, CommandQueue, Disruption};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
@@ -152,15 +152,9 @@ impl Manager {
             Some(overlaid) => Arc::clone(overlaid) as Arc<dyn CloudProvider>,
             None => config.provider,
         };
-        let refuse = config.options.ignore_dra_requests;
         let observes = config.options.observe;
         let context = Context {
-            cluster: Cluster::new(
-                Arc::clone(&config.interner),
-                provider.profile(),
-                refuse,
-                startup_taints(&config.options),
-            ),
+            cluster: Cluster::new(Arc::clone(&config.interner), provider.profile(), &config.options),
             client: match observes {
                 true => read_only(config.client),
                 false => config.client,

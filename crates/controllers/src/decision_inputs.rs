@@ -70,6 +70,8 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
             packing: options.packing,
             node_overhead: options.node_overhead_cost,
             forecast_binding: options.forecast_binding == ForecastBinding::On,
+            launch_price_range: options.launch_price_range_percent,
+            node_scoring: options.scheduler_config.node_scoring,
             // SCH-004
             threads: options.simulation_workers(),
             ..kerf_scheduler::Options::default()

@@ -10,6 +10,7 @@ use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Prepared, ReservedMode, WhatIf as Question};
+use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::policy::Packing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -316,10 +317,11 @@ pub fn what_if_options(provisioning: &Options) -> Options {
 }
 
 /// The solver options of consolidation: pods are packed onto as few machines as possible, because a command launches at most one by default
-/// (DIS-131).
+/// (DIS-131). Replacements may be of any type that is cheaper than the nodes that go.
 pub fn consolidation_options(provisioning: &Options) -> Options {
     Options {
         packing: Packing::Upstream,
+        launch_price_range: LaunchPriceRange::default(),
         ..what_if_options(provisioning)
     }
 }

@@ -2,6 +2,13 @@
 
 use std::sync::Arc;
 
+/// The labels that the controller of StatefulSets adds to pods.
+const OF_STATEFUL_SET: [&str; 3] = [
+    "apps.kubernetes.io/pod-index",
+    "controller-revision-hash",
+    "statefulset.kubernetes.io/pod-name",
+];
+
 /// Labels as written, sorted by key. Equal sets are shared, so comparing pointers first is worth while.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct LabelSet(Vec<(Arc<str>, Arc<str>)>);
@@ -19,6 +26,11 @@ impl LabelSet {
     /// By key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The labels that a ReplicaSet or StatefulSet may select its pods by: all but those that the StatefulSet's controller adds to each.
+    pub fn of_workload(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().filter(|(key, _)| !OF_STATEFUL_SET.contains(key))
     }
 
     /// Whether there is no label.

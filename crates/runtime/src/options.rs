@@ -15,6 +15,8 @@ pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values, go_bool};
 pub use remarks::{Remark, unknown_gates};
 
+use kerf_api::SchedulerConfig;
+use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::min_savings::MinSavingsPercent;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy,
@@ -79,6 +81,10 @@ pub struct Options {
     pub node_overhead_cost: NodeOverheadCost,
     /// Kerf's own: whether plans are chosen by what they cost after kube-scheduler has bound their pods.
     pub forecast_binding: ForecastBinding,
+    /// Kerf's own: how much dearer than its cheapest the instance types of a launch may be.
+    pub launch_price_range_percent: LaunchPriceRange,
+    /// Kerf's own: what the cluster's kube-scheduler is configured to do.
+    pub scheduler_config: SchedulerConfig,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
     /// Kerf's own: what a consolidation command must save per hour for each pod it moves.
@@ -197,6 +203,8 @@ impl Options {
             packing: check.own("packing", "PACKING"),
             node_overhead_cost: check.own("node-overhead-cost", "NODE_OVERHEAD_COST"),
             forecast_binding: check.one_of("forecast-binding", "FORECAST_BINDING"),
+            launch_price_range_percent: check.own("launch-price-range-percent", "LAUNCH_PRICE_RANGE_PERCENT"),
+            scheduler_config: check.own("scheduler-config", "SCHEDULER_CONFIG"),
             consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
             consolidation_savings_per_pod: check
                 .one_of("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),

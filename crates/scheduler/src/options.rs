@@ -3,6 +3,7 @@
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, NodeScoring, Packing, PreferencePolicy};
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub node_overhead: NodeOverheadCost,
     /// Whether plans are chosen by what they cost after kube-scheduler has bound their pods. Does not concern [`Packing::Upstream`].
     pub forecast_binding: bool,
+    /// Which instance types a launch lists besides the cheapest.
+    pub launch_price_range: LaunchPriceRange,
     /// How kube-scheduler scores nodes.
     pub node_scoring: NodeScoring,
     /// The largest number of threads. The plan does not depend on it.
@@ -50,6 +53,7 @@ impl Default for Options {
             packing: Packing::default(),
             node_overhead: NodeOverheadCost::default(),
             forecast_binding: true,
+            launch_price_range: LaunchPriceRange::default(),
             node_scoring: NodeScoring::default(),
             threads: 1,
             effort: 2_000_000,

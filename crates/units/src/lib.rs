@@ -16,6 +16,7 @@
 pub mod cron;
 pub mod dollars;
 pub mod duration;
+pub mod launch_price_range;
 pub mod min_savings;
 pub mod nearest_name;
 pub mod policy;

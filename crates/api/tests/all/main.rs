@@ -9,4 +9,5 @@ mod hash;
 mod json;
 mod labels;
 mod objects;
+mod scheduler_config;
 mod validation;

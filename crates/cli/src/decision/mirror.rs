@@ -61,6 +61,7 @@ pub(super) fn mirror(
     let conventions = Conventions {
         refuse_resource_claims: settings.refuse_resource_claims,
         startup_taints: settings.startup_taints.clone(),
+        default_constraints: Arc::clone(&settings.default_constraints),
         ..conventions_of(&vocabulary)
     };
     let mut mirror = objects.into_mirror(Arc::clone(interner), conventions);

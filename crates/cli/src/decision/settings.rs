@@ -5,7 +5,7 @@ use super::ec2_settings::ec2_settings;
 use crate::args::{CatalogueName, DecisionArgs};
 use crate::manifests::InputError;
 use jiff::Timestamp;
-use kerf_api::StartupTaints;
+use kerf_api::{DefaultConstraint, StartupTaints};
 use kerf_aws::offline::OfflineSettings;
 use kerf_cloud::Vocabulary;
 use kerf_decide::UnreadNodes;
@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(super) refuse_resource_claims: bool,
     /// Taints nodes lose by themselves while they start.
     pub(super) startup_taints: StartupTaints,
+    /// Topology spread constraints of pods that declare none.
+    pub(super) default_constraints: Arc<[DefaultConstraint]>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) vocabulary: Vocabulary,
     /// What the instance types of EC2NodeClasses depend on; `None` if the command line names instance types.
@@ -81,6 +83,7 @@ impl Settings {
             capacity_buffers: true,
             refuse_resource_claims: true,
             startup_taints: StartupTaints::default(),
+            default_constraints: Arc::default(),
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
             ec2: None,
@@ -131,6 +134,7 @@ impl Settings {
             capacity_buffers,
             refuse_resource_claims: args.ignore_dra_requests,
             startup_taints: args.startup_taints.clone(),
+            default_constraints: Arc::clone(&args.scheduler_config.default_constraints),
             catalogue,
             vocabulary,
             ec2: (!is_named).then_some(ec2),
@@ -151,6 +155,8 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
             packing: args.packing,
             node_overhead: args.node_overhead_cost,
             forecast_binding: args.forecast_binding == ForecastBinding::On,
+            launch_price_range: args.launch_price_range_percent,
+            node_scoring: args.scheduler_config.node_scoring,
             threads: usize::from(args.threads),
             ..Options::default()
         },
@@ -243,6 +249,14 @@ mod tests {
         ("packing", &["cheapest", "upstream"]),
         ("node-overhead-cost", &["0.5"]),
         ("forecast-binding", &["Off"]),
+        ("launch-price-range-percent", &["0", "20"]),
+        (
+            "scheduler-config",
+            &[
+                "{nodeResourcesFit: {scoringStrategy: {type: MostAllocated}}}",
+                "{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}]}}",
+            ],
+        ),
         ("consolidation-destinations", &["Any"]),
         ("consolidation-savings-per-pod", &["0.002", "1000000"]),
         ("consolidation-min-savings-percent", &["5", "99"]),
@@ -280,7 +294,7 @@ mod tests {
     ];
 
     /// What decisions depend on, the rules by which objects are read included.
-    type Deciding = (kerf_decide::Settings, bool, StartupTaints);
+    type Deciding = (kerf_decide::Settings, bool, StartupTaints, Arc<[DefaultConstraint]>);
 
     /// The settings of `kerf simulate` with these flags.
     fn offline(flags: &[String]) -> Deciding {
@@ -302,6 +316,7 @@ mod tests {
             settings.decide,
             settings.refuse_resource_claims,
             settings.startup_taints,
+            settings.default_constraints,
         )
     }
 
@@ -318,6 +333,7 @@ mod tests {
             settings,
             options.ignore_dra_requests,
             StartupTaints::with(options.startup_taints),
+            options.scheduler_config.default_constraints,
         )
     }
 

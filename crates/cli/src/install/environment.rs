@@ -43,6 +43,7 @@ pub(super) fn environment(values: &Values, fullname: &str) -> Vec<EnvVar> {
         ("NODE_OVERHEAD_COST", &settings.node_overhead_cost),
         ("CONSOLIDATION_DESTINATIONS", &settings.consolidation_destinations),
         ("STARTUP_TAINTS", &settings.startup_taints.join(",")),
+        ("SCHEDULER_CONFIG", &settings.scheduler_config),
     ] {
         all.extend(unless_empty(name, value));
     }

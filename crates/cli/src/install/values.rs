@@ -165,6 +165,7 @@ pub(crate) struct Settings {
     pub(crate) node_overhead_cost: String,
     pub(crate) consolidation_destinations: String,
     pub(crate) startup_taints: Vec<String>,
+    pub(crate) scheduler_config: String,
     pub(crate) feature_gates: FeatureGateValues,
     #[serde(rename = "clusterCABundle")]
     pub(crate) cluster_ca_bundle: String,

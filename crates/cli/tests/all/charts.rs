@@ -493,6 +493,8 @@ settings:
   disableClusterStateObservability: true
   packing: upstream
   startupTaints: [example.com/one, example.com/]
+  schedulerConfig: |
+    nodeResourcesFit: {scoringStrategy: {type: MostAllocated}}
   leaderElectionName: other-lease
   featureGates: {nodeRepair: true, capacityBuffer: true}
 controller:

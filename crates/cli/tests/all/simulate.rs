@@ -3,6 +3,7 @@
 use crate::kerf::{Outcome, kerf, kerf_with_input, root};
 use crate::manifest::{NOW, pod_yaml};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 
 fn simulate(manifests: &str, extra: &[&str]) -> Outcome {
@@ -212,6 +213,44 @@ fn groups_that_share_no_pool_cost_no_more_together() {
         cost(&examples.each_ref().map(String::as_str)),
     );
     assert!(together <= sum + 1e-9, "all: {together} $/h instead of {sum}");
+}
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web, resources: {requests: {cpu: 100m}}}]}
+";
+
+#[test]
+fn pods_without_constraints_are_spread_as_kube_scheduler_is_configured_to_do() {
+    let manifests = format!("{POOL}{DEPLOYMENT}");
+    let zones = |extra: &[&str]| {
+        let document = report(&simulate(&manifests, extra));
+        let nodes = document["nodes"].as_array().expect("a list").clone();
+        let zones: BTreeSet<String> = nodes.iter().map(|node| node["zone"].to_string()).collect();
+        zones.len()
+    };
+    assert_eq!(zones(&[]), 1);
+    let constraint = "maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable";
+    let config = |when: &str| {
+        format!("--scheduler-config={{podTopologySpread: {{defaultConstraints: [{{{constraint}: {when}}}]}}}}")
+    };
+    assert_eq!(zones(&[&config("DoNotSchedule")]), 4);
+    let refused = simulate(&manifests, &[&config("Never")]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("defaultConstraints[0].whenUnsatisfiable \"Never\" must be DoNotSchedule or ScheduleAnyway"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

@@ -1,19 +1,29 @@
 //! How a provider's objects are read.
 
+use kerf_api::StartupTaints;
 use kerf_cloud::{Profile, Vocabulary};
+use kerf_runtime::Options;
 use kerf_state::Conventions;
+use std::sync::Arc;
 
-/// A provider's conventions.
-pub(super) fn conventions(profile: &Profile, refuse_resource_claims: bool) -> Conventions {
+/// A provider's conventions, and what the options add to them.
+pub(super) fn conventions(profile: &Profile, options: &Options) -> Conventions {
     Conventions {
         node_classes: profile
             .node_classes
             .iter()
             .map(|class| (class.group.to_owned(), class.kind.to_owned()))
             .collect(),
-        refuse_resource_claims,
+        refuse_resource_claims: options.ignore_dra_requests,
+        startup_taints: startup_taints(options),
+        default_constraints: Arc::clone(&options.scheduler_config.default_constraints),
         ..conventions_of(&profile.vocabulary)
     }
+}
+
+/// The taints nodes lose by themselves while they start: the well-known ones and those the options add.
+pub(crate) fn startup_taints(options: &Options) -> StartupTaints {
+    StartupTaints::with(options.startup_taints.iter().cloned())
 }
 
 /// A provider's vocabulary in the mirror's terms (SCH-007), serving node classes of every kind and refusing pods with resource claims.

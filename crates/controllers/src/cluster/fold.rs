@@ -401,7 +401,7 @@ mod tests {
     fn cluster() -> Cluster {
         let interner = Arc::new(Interner::default());
         let cloud = FakeCloud::new(Arc::clone(&interner), Arc::new(Catalogue::default()));
-        Cluster::new(interner, cloud.profile(), true, kerf_api::StartupTaints::default())
+        Cluster::new(interner, cloud.profile(), &kerf_runtime::Options::default())
     }
 
     fn claim(name: &str, version: u64, provider_id: Option<&str>) -> NodeClaim {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{NodeClaim, NodeClassKind, NodeOverlay, NodePool, StartupTaints};
+use kerf_api::{NodeClaim, NodeClassKind, NodeOverlay, NodePool};
 use kerf_cloud::Profile;
 use kerf_model::in_flight::InFlight;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
@@ -16,10 +16,11 @@ use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_runtime::Options;
 use kerf_state::lean::LeanNode;
 use kerf_state::{
-    CommandInFlight, Conventions, Kind, Mirror, MirrorOptions, NodeClass, Now, PodMeasures, PodTimes, PoolClaims,
-    Stored, SuspiciousList, SyncReport, WaitingPod,
+    CommandInFlight, Kind, Mirror, MirrorOptions, NodeClass, Now, PodMeasures, PodTimes, PoolClaims, Stored,
+    SuspiciousList, SyncReport, WaitingPod,
 };
 
 use tokio::time::Instant;
@@ -61,18 +62,10 @@ impl Inner {
 }
 
 impl Cluster {
-    /// An empty cluster that reads objects as a provider's profile says.
-    pub fn new(
-        interner: Arc<Interner>,
-        profile: &Profile,
-        refuse_resource_claims: bool,
-        startup_taints: StartupTaints,
-    ) -> Self {
+    /// An empty cluster that reads objects as a provider's profile and the options say.
+    pub fn new(interner: Arc<Interner>, profile: &Profile, options: &Options) -> Self {
         let options = MirrorOptions {
-            conventions: Conventions {
-                startup_taints,
-                ..conventions(profile, refuse_resource_claims)
-            },
+            conventions: conventions(profile, options),
             offline: false,
         };
         Self {

@@ -17,6 +17,7 @@ pub use handle::Cluster;
 
 pub(crate) use capacity_buffers::key as buffer_key;
 pub(crate) use comparison::{CheckedKind, Discrepancy, Listed, compare, listed, version};
+pub(crate) use conventions::startup_taints;
 pub(crate) use fold::Watched;
 #[cfg(test)]
 pub(crate) use fold::relist;

@@ -14,7 +14,8 @@ use super::pass::Pass;
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes::{write_object, write_status};
-use crate::context::{Context, startup_taints};
+use crate::cluster::startup_taints;
+use crate::context::Context;
 use crate::pools::{PoolStatus, RegistrationHealth};
 use crate::reconciler::{Reconciler, WorkLoop};
 

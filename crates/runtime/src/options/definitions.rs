@@ -273,6 +273,22 @@ pub const DEFINITIONS: &[OptionDef] = &[
     )
     .of_kerf(),
     option(
+        "launch-price-range-percent",
+        "LAUNCH_PRICE_RANGE_PERCENT",
+        OptionKind::Text,
+        "",
+        "how much more than its cheapest instance type the others of a launch may cost, in percent; empty lists every type that fits the pods, as Karpenter does",
+    )
+    .of_kerf(),
+    option(
+        "scheduler-config",
+        "SCHEDULER_CONFIG",
+        OptionKind::Text,
+        "",
+        "YAML or JSON document with what the cluster's kube-scheduler is configured to do: podTopologySpread.defaultConstraints and nodeResourcesFit.scoringStrategy.type (docs/scheduler-config.md)",
+    )
+    .of_kerf(),
+    option(
         "consolidation-destinations",
         "CONSOLIDATION_DESTINATIONS",
         OptionKind::Text,

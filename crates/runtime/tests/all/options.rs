@@ -95,6 +95,8 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ("packing", "PACKING", Text, "balanced"),
         ("node-overhead-cost", "NODE_OVERHEAD_COST", Text, "0.02"),
         ("forecast-binding", "FORECAST_BINDING", Text, "On"),
+        ("launch-price-range-percent", "LAUNCH_PRICE_RANGE_PERCENT", Text, ""),
+        ("scheduler-config", "SCHEDULER_CONFIG", Text, ""),
         (
             "consolidation-destinations",
             "CONSOLIDATION_DESTINATIONS",
@@ -146,6 +148,14 @@ fn refused_options_of_kerf_say_what_is_accepted() {
     assert_eq!(
         error("--node-overhead-cost=-1"),
         "validating cli flags, invalid NODE_OVERHEAD_COST \"-1\" is not an amount of dollars per hour from 0 to 100, such as 0.02"
+    );
+    assert_eq!(
+        error("--launch-price-range-percent=20%"),
+        "validating cli flags, invalid LAUNCH_PRICE_RANGE_PERCENT \"20%\" is neither a whole number of percent from 0 to 1000, such as 20, nor empty"
+    );
+    assert_eq!(
+        error("--scheduler-config={podTopologySpread: {defaultConstraints: [{topologyKey: zone}]}}"),
+        "validating cli flags, invalid SCHEDULER_CONFIG podTopologySpread.defaultConstraints[0].maxSkew must be greater than 0"
     );
 }
 

@@ -17,8 +17,6 @@ use std::sync::Arc;
 
 /// kube-scheduler's default constraints: key and largest skew, `ScheduleAnyway`.
 const DEFAULTS: [(Sym, u32); 2] = [(sym::HOSTNAME, 3), (sym::ZONE, 5)];
-/// Labels that differ between the pods of one StatefulSet.
-const LABELS_OF_ONE_POD: [&str; 2] = ["apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name"];
 
 /// Namespace and labels: what selectors see of a pod.
 type Kind<'a> = (&'a str, Vec<(&'a str, &'a str)>);
@@ -77,8 +75,7 @@ pub(super) struct Spreading<'a> {
 }
 
 fn kind(pod: &Pod) -> Kind<'_> {
-    let labels = pod.labels.iter().filter(|(key, _)| !LABELS_OF_ONE_POD.contains(key));
-    (&pod.namespace, labels.collect())
+    (&pod.namespace, pod.labels.of_workload().collect())
 }
 
 impl<'a> Spreading<'a> {

@@ -16,6 +16,7 @@ use crate::search::specs::SpecId;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::plan::{Cause, Launch};
 use kerf_model::pod::Pod;
+use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_units::policy::MinValuesPolicy;
@@ -87,16 +88,14 @@ fn launch_options(
     let template = &problem.templates[claim.template];
     let types = &problem.catalogues[template.catalogue];
     let (mut requirements, spec) = launch_spec(problem, &mut assignment.specs, claim);
-    let order = cheapest_first(problem, assignment, spec, claim, types);
-    let offers: Bits = order.iter().map(|number| *number as usize).collect();
-    let kept_rows = if order.len() < TYPES_MAX {
+    let (mut order, within_range) = cheapest_first(problem, assignment, spec, claim, types);
+    let all = order.len();
+    order.truncate(enough_for_min_values(types, &requirements, claim, &order, within_range));
+    let offers = numbers(&order);
+    let kept_rows = if order.len() == all && all < TYPES_MAX {
         claim.rows.clone()
     } else {
-        let kept_rows = claim
-            .rows
-            .iter()
-            .filter(|row| offers.get(types.rows[*row].instance_type));
-        kept_rows.collect()
+        rows_of(types, claim, &offers)
     };
     if problem.options.min_values_policy == MinValuesPolicy::Strict && requirements.has_min_values() {
         let unmet = unmet(types, &requirements, &kept_rows);
@@ -126,33 +125,86 @@ fn launch_options(
     })
 }
 
-/// The instance types of a claim, cheapest first, then those without a price by name; at most as many as a launch may have.
+/// The numbers of instance types as a set.
+fn numbers(order: &[u32]) -> Bits {
+    order.iter().map(|number| *number as usize).collect()
+}
+
+/// The rows of a claim that belong to these instance types.
+fn rows_of(types: &TypeIndex, claim: &Claim, offers: &Bits) -> IdSet<TypeRow> {
+    let rows = claim.rows.iter();
+    rows.filter(|row| offers.get(types.rows[*row].instance_type)).collect()
+}
+
+/// How many of the first instance types of `order` a launch lists: at least `count`, and as many as its `minValues` need.
+fn enough_for_min_values(
+    types: &TypeIndex,
+    requirements: &Requirements,
+    claim: &Claim,
+    order: &[u32],
+    count: usize,
+) -> usize {
+    if count == order.len() || !requirements.has_min_values() {
+        return count;
+    }
+    let are_met = |count: usize| {
+        let some = order.get(..count).unwrap_or(order);
+        unmet(types, requirements, &rows_of(types, claim, &numbers(some))).is_empty()
+    };
+    // More types never have fewer values.
+    let (mut low, mut high) = (count.max(1), order.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        if are_met(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// The instance types of a claim, cheapest first, then those without a price by name; at most as many as a launch may have. And how many of
+/// them are within the price range of a launch.
 fn cheapest_first(
     problem: &Problem<'_>,
     assignment: &mut Assignment<'_, '_>,
     spec: SpecId,
     claim: &Claim,
     types: &TypeIndex,
-) -> Vec<u32> {
+) -> (Vec<u32>, usize) {
     let mut order: Vec<u32> = Vec::with_capacity(claim.rows.len().min(TYPES_MAX));
     let (mut seen, mut unpriced) = (Bits::default(), claim.rows.clone());
-    let mut offer = |row: RowId| {
+    let range = problem.options.launch_price_range;
+    let (mut highest, mut within_range) = (None, None);
+    let mut offer = |order: &mut Vec<u32>, row: RowId| {
         let number = types.rows[row].instance_type;
         if order.len() < TYPES_MAX && !seen.get(number) {
             seen.insert(number);
             order.push(number as u32);
         }
     };
-    for (_, row, _) in assignment.specs.offers_by_price(problem, spec) {
+    for (price, row, _) in assignment.specs.offers_by_price(problem, spec) {
         if claim.rows.get(*row) {
+            let highest =
+                *highest.get_or_insert_with(|| range.highest(price.pico()).map_or(Price::MAX, Price::from_pico));
+            if *price > highest {
+                within_range.get_or_insert(order.len());
+            }
             unpriced.remove(*row);
-            offer(*row);
+            offer(&mut order, *row);
         }
+    }
+    if highest.is_some_and(|highest| highest < Price::MAX) {
+        within_range.get_or_insert(order.len());
     }
     let mut unpriced: Vec<RowId> = unpriced.iter().collect();
     unpriced.sort_by_key(|row| types.name_rank[types.rows[*row].instance_type]);
-    unpriced.into_iter().for_each(offer);
-    order
+    for row in unpriced {
+        offer(&mut order, row);
+    }
+    let within_range = within_range.unwrap_or(order.len());
+    (order, within_range)
 }
 
 /// Removes requirements that exist for the simulation only, adds the instance types, narrows the capacity types (SCH-314 to SCH-316).

@@ -122,6 +122,55 @@ fn many_types(rest: &str) -> String {
     format!("{}\n{rest}", types.join("\n"))
 }
 
+fn types_of_the_launch(text: &str, range: &str) -> String {
+    let fixture = Fixture::read(text);
+    let options = Options {
+        launch_price_range: range.parse().unwrap(),
+        ..upstream()
+    };
+    let launch = &fixture.solve(&options).launches[0];
+    let name = |number: &u32| launch.catalogue.types[*number as usize].name;
+    let names: Vec<&str> = launch
+        .types
+        .iter()
+        .map(|number| fixture.snapshot.interner.text(name(number)))
+        .collect();
+    let required = launch.requirements.get(sym::INSTANCE_TYPE).unwrap();
+    assert_eq!(
+        required.values.len(),
+        names.len(),
+        "the requirement lists the same types"
+    );
+    names.join(" ")
+}
+
+#[test]
+fn a_launch_lists_types_within_its_price_range() {
+    let of = |range| types_of_the_launch(&format!("{TYPES}pool default\npod p cpu=1 mem=1Gi"), range);
+    assert_eq!(of(""), "t1 t2 t3", "every type");
+    assert_eq!(of("200"), "t1 t2 t3");
+    assert_eq!(of("199"), "t1 t2");
+    assert_eq!(of("100"), "t1 t2");
+    assert_eq!(of("0"), "t1");
+}
+
+#[test]
+fn a_launch_lists_dearer_types_as_far_as_min_values_need_them() {
+    for (least, range, expected) in [
+        (1, "0", "t1"),
+        (2, "0", "t1 t2"),
+        (3, "0", "t1 t2 t3"),
+        (2, "200", "t1 t2 t3"),
+    ] {
+        let text = format!("{TYPES}pool default req=type:exists::min={least}\npod p cpu=1 mem=1Gi");
+        assert_eq!(
+            types_of_the_launch(&text, range),
+            expected,
+            "minValues {least} and {range} %"
+        );
+    }
+}
+
 // SCH-286, SCH-315, SCH-287, API-106
 #[test]
 fn a_launch_offers_the_cheapest_600_types() {

@@ -1,6 +1,6 @@
 //! The additions of a provider to the rules of labels, volumes and node classes (SCH-007).
 
-use kerf_api::{LabelRules, StartupTaints};
+use kerf_api::{DefaultConstraint, LabelRules, StartupTaints};
 use kerf_model::intern::{Interner, Sym};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub struct Conventions {
     pub refuse_resource_claims: bool,
     /// Taints that other components remove while a node starts, declared or not.
     pub startup_taints: StartupTaints,
+    /// Topology spread constraints of pods that declare none.
+    pub default_constraints: Arc<[DefaultConstraint]>,
 }
 
 impl Conventions {
@@ -35,6 +37,7 @@ impl Conventions {
             node_classes: BTreeSet::new(),
             refuse_resource_claims: true,
             startup_taints: StartupTaints::default(),
+            default_constraints: Arc::default(),
         }
     }
 }

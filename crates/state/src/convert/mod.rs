@@ -7,6 +7,7 @@ mod affinity;
 mod amounts;
 mod conventions;
 mod converter;
+mod default_constraints;
 mod node;
 mod pod;
 mod policy;

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kerf_api::annotations;
 use kerf_api::conditions::pod::NOMINATED;
 use kerf_model::intern::sym;
-use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
+use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape, SpreadConstraint};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
@@ -98,7 +98,11 @@ impl Converter {
         let namespace = self.text(meta.namespace.as_deref().unwrap_or("default"));
         let labels = self.label_set(meta.labels.as_ref());
         let mut malformed = Vec::new();
-        let shape = self.shape(spec, status, &namespace, &labels, &mut malformed);
+        let defaults = match spec.topology_spread_constraints.is_empty() {
+            true => self.default_constraints(owners, &labels),
+            false => Vec::new(),
+        };
+        let shape = self.shape(spec, status, &namespace, &labels, defaults, &mut malformed);
         let mut faults: Vec<PodFault> = malformed
             .into_iter()
             .map(|text| PodFault::Malformed(text.into()))
@@ -179,7 +183,14 @@ impl Converter {
         requests::default_from_limits(&mut spec);
         let namespace = self.text(daemon_set.metadata.namespace.as_deref().unwrap_or("default"));
         let labels = self.label_set(Some(&daemon_set.spec.template.metadata.labels));
-        self.shape(&spec, &LeanPodStatus::default(), &namespace, &labels, &mut Vec::new())
+        self.shape(
+            &spec,
+            &LeanPodStatus::default(),
+            &namespace,
+            &labels,
+            Vec::new(),
+            &mut Vec::new(),
+        )
     }
 
     /// A shape with other alternatives of required node affinity (SCH-153).
@@ -204,6 +215,7 @@ impl Converter {
         status: &LeanPodStatus,
         namespace: &Arc<str>,
         labels: &LabelSet,
+        default_constraints: Vec<SpreadConstraint>,
         malformed: &mut Vec<String>,
     ) -> Arc<PodShape> {
         let mut shape = PodShape {
@@ -213,6 +225,7 @@ impl Converter {
             ..PodShape::default()
         };
         self.constraints(spec, namespace, labels, &mut shape);
+        shape.spread.extend(default_constraints);
         self.shapes.share(shape)
     }
 

@@ -9,6 +9,7 @@ mod commands;
 mod consolidation_back_off;
 mod convergence;
 mod daemons;
+mod default_constraints;
 mod empty_again;
 mod fixture;
 mod in_flight;

@@ -61,6 +61,7 @@ const READS: &[&str] = &[
     "selector::LabelSet::get",
     "selector::LabelSet::is_empty",
     "selector::LabelSet::iter",
+    "selector::LabelSet::of_workload",
     "selector::Match::any_of",
     "selector::Match::none_of",
     "snapshot::Snapshot::new",
