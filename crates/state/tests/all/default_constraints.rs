@@ -88,7 +88,7 @@ fn other_pods_are_not() {
             "{app: web}",
             owner("example.com/v1", "ReplicaSet", true),
         ),
-        ("nothing selects it", "{}", replica_set.clone()),
+        ("nothing selects it", "{}", replica_set),
         (
             "all its labels are those of one pod",
             "{statefulset.kubernetes.io/pod-name: db-0}",
