@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// The labels that the controller of StatefulSets adds to pods.
-const OF_STATEFUL_SET: [&str; 3] = [
+const STATEFUL_SET_LABELS: [&str; 3] = [
     "apps.kubernetes.io/pod-index",
     "controller-revision-hash",
     "statefulset.kubernetes.io/pod-name",
@@ -30,7 +30,7 @@ impl LabelSet {
 
     /// The labels that a ReplicaSet or StatefulSet may select its pods by: all but those that the StatefulSet's controller adds to each.
     pub fn of_workload(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.iter().filter(|(key, _)| !OF_STATEFUL_SET.contains(key))
+        self.iter().filter(|(key, _)| !STATEFUL_SET_LABELS.contains(key))
     }
 
     /// Whether there is no label.

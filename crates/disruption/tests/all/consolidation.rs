@@ -664,6 +664,20 @@ fn what_ifs_are_asked_as_provisioning_is_but_never_wait_for_a_reservation() {
     assert_eq!(kerf_disruption::what_if_options(&off).reserved, ReservedMode::Off);
 }
 
+#[test]
+fn the_price_range_of_launches_limits_no_replacement_in_consolidation() {
+    use kerf_scheduler::Options;
+    use kerf_units::launch_price_range::LaunchPriceRange;
+    let provisioning = Options {
+        launch_price_range: "5".parse().unwrap(),
+        ..Options::default()
+    };
+    let of_consolidation = kerf_disruption::consolidation_options(&provisioning);
+    assert_eq!(of_consolidation.launch_price_range, LaunchPriceRange::default());
+    let of_drift = kerf_disruption::what_if_options(&provisioning);
+    assert_eq!(of_drift.launch_price_range, provisioning.launch_price_range);
+}
+
 // DIS-099
 #[test]
 fn a_replacement_offers_the_six_hundred_cheapest_types() {

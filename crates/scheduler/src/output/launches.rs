@@ -91,7 +91,7 @@ fn launch_options(
     let (mut order, within_range) = cheapest_first(problem, assignment, spec, claim, types);
     let all = order.len();
     order.truncate(enough_for_min_values(types, &requirements, claim, &order, within_range));
-    let offers = numbers(&order);
+    let offers = type_set(&order);
     let kept_rows = if order.len() == all && all < TYPES_MAX {
         claim.rows.clone()
     } else {
@@ -125,8 +125,8 @@ fn launch_options(
     })
 }
 
-/// The numbers of instance types as a set.
-fn numbers(order: &[u32]) -> Bits {
+/// Instance types as a set of their numbers.
+fn type_set(order: &[u32]) -> Bits {
     order.iter().map(|number| *number as usize).collect()
 }
 
@@ -149,7 +149,7 @@ fn enough_for_min_values(
     }
     let are_met = |count: usize| {
         let some = order.get(..count).unwrap_or(order);
-        unmet(types, requirements, &rows_of(types, claim, &numbers(some))).is_empty()
+        unmet(types, requirements, &rows_of(types, claim, &type_set(some))).is_empty()
     };
     // More types never have fewer values.
     let (mut low, mut high) = (count.max(1), order.len());
@@ -175,35 +175,35 @@ fn cheapest_first(
 ) -> (Vec<u32>, usize) {
     let mut order: Vec<u32> = Vec::with_capacity(claim.rows.len().min(TYPES_MAX));
     let (mut seen, mut unpriced) = (Bits::default(), claim.rows.clone());
-    let range = problem.options.launch_price_range;
-    let (mut highest, mut within_range) = (None, None);
     let mut offer = |order: &mut Vec<u32>, row: RowId| {
         let number = types.rows[row].instance_type;
-        if order.len() < TYPES_MAX && !seen.get(number) {
+        let is_new = order.len() < TYPES_MAX && !seen.get(number);
+        if is_new {
             seen.insert(number);
             order.push(number as u32);
         }
+        is_new
     };
+    let mut prices: Vec<Price> = Vec::with_capacity(order.capacity());
     for (price, row, _) in assignment.specs.offers_by_price(problem, spec) {
         if claim.rows.get(*row) {
-            let highest =
-                *highest.get_or_insert_with(|| range.highest(price.pico()).map_or(Price::MAX, Price::from_pico));
-            if *price > highest {
-                within_range.get_or_insert(order.len());
-            }
             unpriced.remove(*row);
-            offer(&mut order, *row);
+            if offer(&mut order, *row) {
+                prices.push(*price);
+            }
         }
-    }
-    if highest.is_some_and(|highest| highest < Price::MAX) {
-        within_range.get_or_insert(order.len());
     }
     let mut unpriced: Vec<RowId> = unpriced.iter().collect();
     unpriced.sort_by_key(|row| types.name_rank[types.rows[*row].instance_type]);
     for row in unpriced {
         offer(&mut order, row);
     }
-    let within_range = within_range.unwrap_or(order.len());
+    let range = problem.options.launch_price_range;
+    let highest = prices.first().and_then(|lowest| range.highest(lowest.pico()));
+    let within_range = match highest.map(Price::from_pico) {
+        Some(highest) => prices.partition_point(|price| *price <= highest),
+        None => order.len(),
+    };
     (order, within_range)
 }
 

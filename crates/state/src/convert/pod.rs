@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kerf_api::annotations;
 use kerf_api::conditions::pod::NOMINATED;
 use kerf_model::intern::sym;
-use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape, SpreadConstraint};
+use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
@@ -98,11 +98,7 @@ impl Converter {
         let namespace = self.text(meta.namespace.as_deref().unwrap_or("default"));
         let labels = self.label_set(meta.labels.as_ref());
         let mut malformed = Vec::new();
-        let defaults = match spec.topology_spread_constraints.is_empty() {
-            true => self.default_constraints(owners, &labels),
-            false => Vec::new(),
-        };
-        let shape = self.shape(spec, status, &namespace, &labels, defaults, &mut malformed);
+        let shape = self.shape(spec, status, &namespace, &labels, owners, &mut malformed);
         let mut faults: Vec<PodFault> = malformed
             .into_iter()
             .map(|text| PodFault::Malformed(text.into()))
@@ -188,7 +184,7 @@ impl Converter {
             &LeanPodStatus::default(),
             &namespace,
             &labels,
-            Vec::new(),
+            &[],
             &mut Vec::new(),
         )
     }
@@ -215,7 +211,7 @@ impl Converter {
         status: &LeanPodStatus,
         namespace: &Arc<str>,
         labels: &LabelSet,
-        default_constraints: Vec<SpreadConstraint>,
+        owners: &[OwnerReference],
         malformed: &mut Vec<String>,
     ) -> Arc<PodShape> {
         let mut shape = PodShape {
@@ -225,7 +221,9 @@ impl Converter {
             ..PodShape::default()
         };
         self.constraints(spec, namespace, labels, &mut shape);
-        shape.spread.extend(default_constraints);
+        if shape.spread.is_empty() {
+            shape.spread = self.default_constraints(owners, labels);
+        }
         self.shapes.share(shape)
     }
 
