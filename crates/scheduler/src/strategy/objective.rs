@@ -20,6 +20,11 @@ const NODES_MORE: usize = 3;
 /// A node beyond that number must save this share of what a node of the greedy costs on average.
 const EXTRA_NODE_SHARE: f64 = 0.5;
 
+/// The number of nodes a balanced plan may have without further savings where the greedy has `nodes`.
+pub fn balanced_nodes_max(nodes: usize) -> usize {
+    ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE)
+}
+
 /// Where plans are chosen by what they cost once their pods are bound, a plan may before that be dearer than the greedy's by one part in this
 /// many. docs/packing.md has the rule.
 const DEARER_PARTS: i64 = 20;
@@ -88,7 +93,7 @@ impl Objective {
         let nodes = objective.balanced_nodes(greedy);
         if objective.packings.iter().any(|packing| *packing == Packing::Balanced) {
             let mean = price.pico() as f64 / greedy.assignment.claims.len().max(1) as f64;
-            objective.nodes_max = ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE);
+            objective.nodes_max = balanced_nodes_max(nodes);
             objective.extra_node = Price::from_pico((mean * EXTRA_NODE_SHARE) as i64);
         }
         objective
@@ -138,6 +143,11 @@ impl Objective {
     /// Returns whether nodes of a template count towards the number of nodes.
     pub(crate) fn counts(&self, template: TemplateId) -> bool {
         self.packings[template] == Packing::Balanced
+    }
+
+    /// How many nodes a plan may have beside this many counted ones without further savings. `None` where their number is not bounded.
+    pub(crate) fn nodes_beside(&self, others: usize) -> Option<usize> {
+        (self.nodes_max < usize::MAX).then(|| self.nodes_max.saturating_sub(others))
     }
 
     /// What this many counted nodes must save beyond their price, in 10⁻¹² dollars per hour.

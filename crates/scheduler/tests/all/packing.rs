@@ -49,6 +49,27 @@ fn an_annotation_that_cannot_be_read_means_the_greedy() {
     }
 }
 
+/// Small nodes have the lowest price per core, but 15 of them are too many. One of the largest size in each zone is the greedy's plan.
+#[test]
+fn balanced_packing_finds_the_few_nodes_that_cost_least() {
+    let text = "
+        type tiny cpu=2 mem=64Gi price=0.18 zones=a,b,c
+        type small cpu=3 mem=64Gi price=0.3 zones=a,b,c
+        type medium cpu=7 mem=64Gi price=0.7 zones=a,b,c
+        type large cpu=16 mem=64Gi price=1.6 zones=a,b,c
+        pool default
+        pod p*30 cpu=1 mem=1Gi label=app=p spread=zone/1/app=p
+    ";
+    let options = Options {
+        forecast_binding: false,
+        ..Options::default()
+    };
+    let plan = Fixture::read(text).solve(&options);
+    let price = plan.price().per_hour();
+    assert_eq!(plan.launches.len(), 6);
+    assert!((2.99..=3.01).contains(&price), "{price}");
+}
+
 #[test]
 fn a_high_node_overhead_cost_leaves_no_more_nodes_than_the_greedy_has() {
     let options = |dollars| Options {

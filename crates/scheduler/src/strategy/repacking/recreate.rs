@@ -60,10 +60,18 @@ pub(super) struct Recreator<'x, 'y, 'w, 'a> {
     pub(super) work: u64,
 }
 
+/// The pods that are still to be placed, together.
+struct Rest {
+    requests: Amounts,
+    value: f64,
+    /// The spec of a node with all of them. `None` where there is none.
+    spec: Option<SpecId>,
+}
+
 impl Recreator<'_, '_, '_, '_> {
-    /// The pods of some nodes of one template on nodes that cost less than `price_max`, node costs included. Returns `None` where none
-    /// were found.
-    pub(super) fn recreate(&mut self, ruined: &[&Node], price_max: i64) -> Option<Vec<Node>> {
+    /// The pods of some nodes of one template on at most `nodes_max` nodes that cost less than `price_max`, node costs included. Returns `None`
+    /// where none were found.
+    pub(super) fn recreate(&mut self, ruined: &[&Node], price_max: i64, nodes_max: Option<usize>) -> Option<Vec<Node>> {
         let template = ruined.first()?.template;
         let (mut items, mut starts) = self.take_apart(ruined, template)?;
         let pods: u32 = items.iter().map(|item| item.count).sum();
@@ -76,8 +84,16 @@ impl Recreator<'_, '_, '_, '_> {
         }
         let mut result: Vec<Node> = Vec::with_capacity(ruined.len());
         let mut price: i64 = starts.iter().map(|start| start.price).fold(0, i64::saturating_add);
+        let kept = starts.iter().filter(|start| start.base.is_some()).count();
+        let mut new_nodes = match nodes_max {
+            Some(most) => Some(most.checked_sub(kept)?),
+            None => None,
+        };
         while items.iter().any(|item| item.count > 0) {
-            let (at, filling) = self.best_filling(&starts, &items)?;
+            let (at, filling) = match new_nodes {
+                None => self.best_filling(&starts, &items),
+                Some(left) => self.best_of_few(&starts, &items, left),
+            }?;
             let start = &starts[at];
             price = price.saturating_add(filling.price - start.price);
             if price >= price_max {
@@ -103,6 +119,8 @@ impl Recreator<'_, '_, '_, '_> {
             });
             if start.base.is_some() {
                 starts.swap_remove(at);
+            } else if let Some(left) = &mut new_nodes {
+                *left = left.saturating_sub(1);
             }
         }
         let left = starts.iter().filter_map(|start| Some((start, ruined[start.base?])));
@@ -160,11 +178,7 @@ impl Recreator<'_, '_, '_, '_> {
         let mut used = problem.resources.zero();
         for (class, n) in &node.fixed {
             spec = Quotes::with_class(self.assignment, spec, *class)?;
-            let total: Amounts = problem
-                .requests(*class)
-                .iter()
-                .map(|one| one.saturating_mul(i64::from(*n)))
-                .collect();
+            let total = self.requests_of(*class, *n);
             add(&mut used, &total);
         }
         let price = self.quotes.price(self.assignment, spec, &used)?;
@@ -200,6 +214,75 @@ impl Recreator<'_, '_, '_, '_> {
             }
         }
         best.map(|(_, at, filling)| (at, filling))
+    }
+
+    /// The filling with which a few nodes are expected to cost least: its own cost, and that of the pods it leaves. These are priced as one node
+    /// where it is the last one, else by their value.
+    fn best_of_few(&mut self, starts: &[Start], items: &[Item], new_nodes: usize) -> Option<(usize, Filling)> {
+        let rest = self.rest(starts, items);
+        let kept = starts.iter().filter(|start| start.base.is_some()).count();
+        let mut best: Option<(i64, usize, Filling)> = None;
+        for (at, start) in starts.iter().enumerate() {
+            let is_new = start.base.is_none();
+            if is_new && new_nodes == 0 {
+                continue;
+            }
+            let left = kept + new_nodes - 1;
+            let offers = self.quotes.offers(self.assignment, start.spec);
+            for offer in offers.iter().filter(|offer| fits(&start.used, &offer.room)) {
+                let Some(filling) = self.fill(start, offer, items) else {
+                    continue;
+                };
+                let Some(of_rest) = self.price_of_rest(&rest, start, &filling, left) else {
+                    continue;
+                };
+                let cost = (filling.price - start.price).saturating_add(of_rest);
+                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                    best = Some((cost, at, filling));
+                }
+            }
+        }
+        best.map(|(_, at, filling)| (at, filling))
+    }
+
+    /// All pods that are still to be placed.
+    fn rest(&mut self, starts: &[Start], items: &[Item]) -> Rest {
+        let mut requests = self.assignment.problem.resources.zero();
+        let mut value = 0.0;
+        // The first start without pods may be in any domain.
+        let mut spec = starts.iter().find(|start| start.base.is_none()).map(|start| start.spec);
+        for item in items.iter().filter(|item| item.count > 0) {
+            add(&mut requests, &self.requests_of(item.class, item.count));
+            value += self.pod_value(item.class) * f64::from(item.count);
+            spec = spec.and_then(|spec| Quotes::with_class(self.assignment, spec, item.class));
+        }
+        Rest { requests, value, spec }
+    }
+
+    /// What the pods cost that a filling leaves, with this many nodes for them, in 10⁻¹² dollars per hour. `None` where they find no room.
+    fn price_of_rest(&mut self, rest: &Rest, start: &Start, filling: &Filling, nodes: usize) -> Option<i64> {
+        let mut requests = rest.requests.clone();
+        subtract(&mut requests, &filling.used);
+        add(&mut requests, &start.used);
+        if requests.iter().all(|amount| *amount <= 0) {
+            return Some(0);
+        }
+        match (nodes, rest.spec) {
+            (0, _) => None,
+            (1, Some(spec)) => self.quotes.price(self.assignment, spec, &requests),
+            _ => Some((rest.value - filling.value).max(0.0) as i64),
+        }
+    }
+
+    /// What some pods of a class request together.
+    fn requests_of(&self, class: ClassId, count: u32) -> Amounts {
+        let requests = self.assignment.problem.requests(class).iter();
+        requests.map(|one| one.saturating_mul(i64::from(count))).collect()
+    }
+
+    /// The value of a pod of a class, in 10⁻¹² dollars per hour.
+    fn pod_value(&self, class: ClassId) -> f64 {
+        self.values.by_class[class].map_or(0.0, |(_, value)| value)
     }
 
     /// Fills a node of a row: always with the class whose requests match the free resources best. Returns `None` where no pod fits.
@@ -239,14 +322,10 @@ impl Recreator<'_, '_, '_, '_> {
                 continue;
             };
             candidates[position].1 -= n;
-            let total: Amounts = problem
-                .requests(class)
-                .iter()
-                .map(|one| one.saturating_mul(i64::from(n)))
-                .collect();
+            let total = self.requests_of(class, n);
             subtract(&mut left, &total);
             add(&mut filling.used, &total);
-            filling.value += self.values.by_class[class].map_or(0.0, |(_, value)| value) * f64::from(n);
+            filling.value += self.pod_value(class) * f64::from(n);
             match members.iter_mut().find(|member| member.0 == class) {
                 Some(member) => member.1 += n,
                 None => members.push((class, n)),

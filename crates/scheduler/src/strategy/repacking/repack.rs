@@ -78,12 +78,12 @@ fn improve(
         (random % n.max(1) as u64) as usize
     };
     let mut improved = false;
-    let all: Vec<usize> = (0..nodes.len()).collect();
+    let mut all: Vec<usize> = (0..nodes.len()).collect();
     if nodes.iter().map(Node::movable).sum::<u32>() <= EXACT_MAX
         && nodes.iter().all(|node| node.template == nodes[0].template)
-        && let Some(better) = better(recreator, nodes, &all, objective)
+        && let Some(better) = better(recreator, nodes, &mut all, objective)
     {
-        *nodes = better;
+        replace(nodes, all, better);
         improved = true;
     }
     for sweep in 0..SWEEPS_MAX {
@@ -93,14 +93,9 @@ fn improve(
                 return improved;
             }
             let size = SIZES[(turn + sweep) % SIZES.len()];
-            let ruined = choose(nodes, turn.min(nodes.len() - 1), size, &mut below);
-            if let Some(better) = better(recreator, nodes, &ruined, objective) {
-                let mut ruined = ruined;
-                ruined.sort_unstable_by(|a, b| b.cmp(a));
-                for at in ruined {
-                    nodes.swap_remove(at);
-                }
-                nodes.extend(better);
+            let mut ruined = choose(nodes, turn.min(nodes.len() - 1), size, &mut below);
+            if let Some(better) = better(recreator, nodes, &mut ruined, objective) {
+                replace(nodes, ruined, better);
                 found = true;
             }
         }
@@ -110,6 +105,15 @@ fn improve(
         }
     }
     improved
+}
+
+/// Puts other nodes in the place of some.
+fn replace(nodes: &mut Vec<Node>, mut gone: Vec<usize>, others: Vec<Node>) {
+    gone.sort_unstable_by(|a, b| b.cmp(a));
+    for at in gone {
+        nodes.swap_remove(at);
+    }
+    nodes.extend(others);
 }
 
 /// A node and others of its template, at most `size` with movable pods.
@@ -130,27 +134,64 @@ fn choose(nodes: &[Node], first: usize, size: usize, below: &mut impl FnMut(usiz
     chosen
 }
 
-/// Cheaper nodes for the pods of some nodes, if there are any. Counts what further nodes must save.
+/// Cheaper nodes for the pods of some nodes, if there are any. Where the cheapest nodes are too many, the few that cost least are looked for; then
+/// `ruined` keeps only the nodes that are in the same domains as the first one.
 fn better(
     recreator: &mut Recreator<'_, '_, '_, '_>,
     nodes: &[Node],
-    ruined: &[usize],
+    ruined: &mut Vec<usize>,
     objective: &Objective,
 ) -> Option<Vec<Node>> {
-    let apart: Vec<&Node> = ruined.iter().map(|at| &nodes[*at]).collect();
-    let movable: u32 = apart.iter().map(|node| node.movable()).sum();
-    if movable == 0 || movable > PODS_MAX {
-        return None;
+    let swap = Swap::new(nodes, ruined, objective)?;
+    let made = recreator.recreate(&swap.apart, swap.price, None)?;
+    if swap.pays(&made) {
+        return Some(made);
     }
-    let price: i64 = apart.iter().map(|node| node.price).fold(0, i64::saturating_add);
-    let made = recreator.recreate(&apart, price)?;
-    let counted = |node: &&Node| objective.counts(node.template);
-    let (all, before) = (
-        nodes.iter().filter(counted).count(),
-        apart.iter().copied().filter(counted).count(),
-    );
-    let after = made.iter().filter(counted).count();
-    let cost: i64 = made.iter().map(|node| node.price).fold(0, i64::saturating_add);
-    let surcharge = objective.surcharge(all - before + after) - objective.surcharge(all);
-    (cost.saturating_add(surcharge) < price).then_some(made)
+    let first = *ruined.first()?;
+    ruined.retain(|at| nodes[*at].pins == nodes[first].pins);
+    let swap = Swap::new(nodes, ruined, objective)?;
+    let few = objective.nodes_beside(swap.others)?.min(ruined.len() + 1);
+    let made = recreator.recreate(&swap.apart, swap.price, Some(few))?;
+    swap.pays(&made).then_some(made)
+}
+
+/// Nodes of a plan that may be replaced by others.
+struct Swap<'x> {
+    apart: Vec<&'x Node>,
+    /// What they cost.
+    price: i64,
+    /// The counted nodes that stay.
+    others: usize,
+    objective: &'x Objective,
+}
+
+impl<'x> Swap<'x> {
+    /// `None` where no pod may move, or too many may.
+    fn new(nodes: &'x [Node], ruined: &[usize], objective: &'x Objective) -> Option<Self> {
+        let apart: Vec<&Node> = ruined.iter().map(|at| &nodes[*at]).collect();
+        let movable: u32 = apart.iter().map(|node| node.movable()).sum();
+        let counted = |node: &&Node| objective.counts(node.template);
+        let others = nodes.iter().filter(counted).count() - apart.iter().copied().filter(counted).count();
+        (1..=PODS_MAX).contains(&movable).then(|| Self {
+            price: price_of(apart.iter().copied()),
+            apart,
+            others,
+            objective,
+        })
+    }
+
+    /// Whether other nodes cost less than these, with what nodes must save that are more than a plan may have.
+    fn pays(&self, made: &[Node]) -> bool {
+        let surcharge = |nodes: &mut dyn Iterator<Item = &Node>| {
+            let counted = nodes.filter(|node| self.objective.counts(node.template)).count();
+            self.objective.surcharge(self.others + counted)
+        };
+        let more = surcharge(&mut made.iter()) - surcharge(&mut self.apart.iter().copied());
+        price_of(made.iter()).saturating_add(more) < self.price
+    }
+}
+
+/// What nodes cost together, in 10⁻¹² dollars per hour.
+fn price_of<'x>(nodes: impl Iterator<Item = &'x Node>) -> i64 {
+    nodes.map(|node| node.price).fold(0, i64::saturating_add)
 }
