@@ -31,11 +31,11 @@ pub use binder::{
     Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Millis, allocation_score, balance_score, spread_penalty,
     spread_score,
 };
-pub use bound::{cost_bound, cost_bound_of_kinds, cost_gap};
+pub use bound::{cost_bound, cost_bound_of_kinds, cost_bound_of_nodes, cost_gap};
 pub use compile::prepared::Prepared;
 pub use options::{Options, Request, ReservedMode, WhatIf};
 pub use output::EffectiveZone;
 pub use pinned::{PinnedPlacements, PinnedRequest};
 pub use ranking::PlanRank;
 pub use solve::{Winner, explain, solve, winner};
-pub use strategy::Strategy;
+pub use strategy::{Strategy, balanced_nodes_max};

@@ -1,13 +1,14 @@
 //! Writes what was measured into `docs/packing.md`, and its plots.
 
-use crate::{Record, Sums};
+use crate::{COLUMNS, Record, Sums};
 use kerf_testkit::document::{replace_part, write_plots};
 use kerf_testkit::plots::{Plot, Series};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-const COLUMNS: &str = "workloads | price | highest price | nodes | dearer plans | mean gap | worst gap |\n|---|---:|---:|---:|---:|---:|---:|---:|\n";
+/// Below the columns of a table.
+const RULE: &str = "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
 /// The way to pack that is the default.
 const DEFAULT: &str = "balanced, 0.02 $/h per node";
 
@@ -28,11 +29,11 @@ pub(crate) fn write(
 }
 
 fn tables(ways: &[&str], totals: &[Sums], by_kind: &BTreeMap<(usize, &str), Sums>) -> String {
-    let mut text = format!("\n| packing | {COLUMNS}");
+    let mut text = format!("\n| packing | {COLUMNS}\n{RULE}\n");
     for (name, sums) in ways.iter().zip(totals) {
         let _ = writeln!(text, "{}", sums.row(name));
     }
-    let _ = write!(text, "\nBy kind, with the default:\n\n| kind | {COLUMNS}");
+    let _ = write!(text, "\nBy kind, with the default:\n\n| kind | {COLUMNS}\n{RULE}\n");
     let default = ways.iter().position(|name| *name == DEFAULT);
     let of_default = by_kind.iter().filter(|((way, _), _)| Some(*way) == default);
     for ((_, kind), sums) in of_default {

@@ -4,6 +4,8 @@
 //! `KERF_BENCH_EACH=N` sets the number of workloads of each kind (30), `KERF_BENCH_KIND=text` selects kinds, `KERF_BENCH_LIST=1` prints
 //! one line per workload too. `KERF_BENCH_COSTS=0,0.02` sets the node overhead costs of the curve, in dollars per hour.
 //!
+//! `KERF_BENCH_BOUNDS=0` leaves out the bounds, which take nearly all of the time.
+//!
 //! `KERF_BENCH_WRITE=FOLDER` also writes the tables into `packing.md` of that folder and the plots into its folder `packing`.
 //!
 //! `KERF_BENCH_BINDING=N` prints what becomes of plans when kube-scheduler binds their pods instead, on N small clusters.
@@ -24,7 +26,7 @@ mod workloads;
 
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, Request, cost_bound, solve};
+use kerf_scheduler::{Options, Request, balanced_nodes_max, cost_bound, cost_bound_of_nodes, solve};
 use kerf_testkit::fixture::Fixture;
 use kerf_units::policy::{NodeOverheadCost, Packing};
 use std::collections::BTreeMap;
@@ -55,23 +57,31 @@ struct Sums {
     price: f64,
     price_max: f64,
     nodes: f64,
+    /// All nodes, and those of the greedy.
+    all_nodes: (usize, usize),
     dearer: usize,
     /// By how much prices exceed the bound, as a share of it.
     gap: f64,
     gap_max: f64,
+    /// The same for the bound of plans with as few nodes as balanced packing may have.
+    gap_of_few: f64,
     took: Duration,
 }
 
 impl Sums {
-    fn add(&mut self, greedy: Figures, this: Figures, gap: f64, took: Duration) {
+    fn add(&mut self, greedy: Figures, this: Figures, gaps: Gaps, took: Duration) {
+        let gap = gaps.of_any;
         let price = this.price.per_hour() / greedy.price.per_hour();
         self.workloads += 1;
         self.price += price;
         self.price_max = self.price_max.max(price);
         self.nodes += this.nodes as f64 / greedy.nodes as f64;
+        self.all_nodes.0 += this.nodes;
+        self.all_nodes.1 += greedy.nodes;
         self.dearer += usize::from(this.pods == greedy.pods && this.price > greedy.price);
         self.gap += gap;
         self.gap_max = self.gap_max.max(gap);
+        self.gap_of_few += gaps.of_few;
         self.took += took;
     }
 
@@ -79,20 +89,74 @@ impl Sums {
     fn row(&self, name: &str) -> String {
         let each = self.workloads.max(1) as f64;
         format!(
-            "| {name} | {} | {:.3} | {:.3} | {:.2} | {} | {:.1} % | {:.1} % |",
+            "| {name} | {} | {:.3} | {:.3} | {:.2} | {:.2} | {} | {:.1} % | {:.1} % | {} |",
             self.workloads,
             self.price / each,
             self.price_max,
+            self.all_nodes.0 as f64 / self.all_nodes.1.max(1) as f64,
             self.nodes / each,
             self.dearer,
             100.0 * self.gap / each,
             100.0 * self.gap_max,
+            match self.gap_of_few / each {
+                gap if gap.is_nan() => "-".to_owned(),
+                gap => format!("{:.1} %", 100.0 * gap),
+            },
         )
     }
 
     fn print(&self, name: &str) {
         let each = self.workloads.max(1) as f64;
         println!("{} {:.1} |", self.row(name), self.took.as_secs_f64() * 1000.0 / each);
+    }
+}
+
+/// The columns of [`Sums::row`].
+const COLUMNS: &str = "workloads | price | highest price | all nodes | nodes | dearer plans | mean gap | worst gap | mean gap with few nodes |";
+
+/// By how much a price exceeds bounds, as a share of these.
+#[derive(Clone, Copy)]
+struct Gaps {
+    of_any: f64,
+    /// Not a number where it was not computed.
+    of_few: f64,
+}
+
+/// Bounds for the pods that the greedy places.
+struct Bounds {
+    pods: usize,
+    any: Price,
+    few: Price,
+}
+
+impl Bounds {
+    /// The bounds that belong to a plan: plans that place as many pods as the greedy place the same ones.
+    fn of(request: &Request<'_>, options: &Options, plan: &Plan, nodes: usize) -> Self {
+        if std::env::var("KERF_BENCH_BOUNDS").is_ok_and(|text| text == "0") {
+            let (any, few) = (Price::ZERO, Price::ZERO);
+            let pods = Figures::of(plan).pods;
+            return Self { pods, any, few };
+        }
+        Self {
+            pods: Figures::of(plan).pods,
+            any: cost_bound(request, options, plan),
+            few: cost_bound_of_nodes(request, options, plan, nodes),
+        }
+    }
+
+    fn gaps(&self, figures: Figures, packing: Packing) -> Gaps {
+        let gap = |bound: Price| match bound {
+            Price::ZERO => f64::NAN,
+            bound => figures.price.per_hour() / bound.per_hour() - 1.0,
+        };
+        Gaps {
+            of_any: gap(self.any),
+            of_few: if packing == Packing::Cheapest {
+                f64::NAN
+            } else {
+                gap(self.few)
+            },
+        }
     }
 }
 
@@ -150,24 +214,30 @@ fn main() {
         .filter(|(_, workload)| workload.kind.contains(&wanted))
     {
         let fixture = Fixture::read(&workload.text);
-        let mut greedy = None;
+        let request = Request::pending(&fixture.snapshot);
+        let mut greedy: Option<(Figures, Bounds)> = None;
         for (way, (name, options)) in ways.iter().enumerate() {
             let start = Instant::now();
-            let plan = solve(&Request::pending(&fixture.snapshot), options, &|| false);
+            let plan = solve(&request, options, &|| false);
             let took = start.elapsed();
             let figures = Figures::of(&plan);
-            let greedy = *greedy.get_or_insert(figures);
-            let bound = cost_bound(&Request::pending(&fixture.snapshot), options, &plan);
-            let gap = figures.price.per_hour() / bound.per_hour() - 1.0;
-            totals[way].add(greedy, figures, gap, took);
+            let of = |plan: &Plan, nodes: usize| Bounds::of(&request, options, plan, balanced_nodes_max(nodes));
+            let (greedy, bounds) = greedy.get_or_insert_with(|| (figures, of(&plan, figures.nodes)));
+            let gaps = if figures.pods == bounds.pods {
+                bounds.gaps(figures, options.packing)
+            } else {
+                of(&plan, greedy.nodes).gaps(figures, options.packing)
+            };
+            let greedy = *greedy;
+            totals[way].add(greedy, figures, gaps, took);
             by_kind
                 .entry((way, workload.kind))
                 .or_default()
-                .add(greedy, figures, gap, took);
+                .add(greedy, figures, gaps, took);
             records.push(Record {
                 workload: number,
                 way,
-                gap,
+                gap: gaps.of_any,
             });
             if list {
                 println!(
@@ -181,15 +251,11 @@ fn main() {
             }
         }
     }
-    println!(
-        "| packing | workloads | price | highest | nodes | dearer | gap | worst | ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    );
+    println!("| packing | {COLUMNS} ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for ((name, _), sums) in ways.iter().zip(&totals) {
         sums.print(name);
     }
-    println!(
-        "\n| kind, packing | workloads | price | highest | nodes | dearer | gap | worst | ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-    );
+    println!("\n| kind, packing | {COLUMNS} ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for ((way, kind), sums) in &by_kind {
         sums.print(&format!("{kind}, {}", ways[*way].0));
     }

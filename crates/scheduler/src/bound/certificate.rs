@@ -15,12 +15,49 @@ use std::sync::Arc;
 /// Where the bound is at most a hundredth of the plan's price below it, it is not improved.
 const CLOSE_ENOUGH: i64 = 100;
 
+/// The search for what nodes may cost more begins with this part of what a node costs on average.
+const FIRST_AMOUNT_PARTS: i64 = 64;
+
 /// A price that no plan undercuts that places the pods of `plan`, per hour. The nodes of the snapshot take what they have room for.
 pub fn cost_bound(request: &Request<'_>, options: &Options, plan: &Plan) -> Price {
     certified(&relaxation(request, options, plan), plan.price())
 }
 
-/// The same, or `None` if the plan has more than `most` kinds of pods with different requests: finding the bound takes long then.
+/// A price that no plan undercuts that places the pods of `plan` on at most `nodes` new nodes, per hour.
+///
+/// If every node cost a certain amount more, such a plan would cost at most that amount for each of `nodes` more. So the bound at those prices, less
+/// this sum, is one for any amount; several are tried.
+pub fn cost_bound_of_nodes(request: &Request<'_>, options: &Options, plan: &Plan, nodes: usize) -> Price {
+    let mut relaxed = relaxation(request, options, plan);
+    let prices: Vec<i64> = relaxed.machines.iter().map(|machine| machine.price).collect();
+    let most = i64::try_from(nodes).unwrap_or(i64::MAX);
+    let mut bound_at = |amount: i64| {
+        for (machine, price) in relaxed.machines.iter_mut().zip(&prices) {
+            machine.price = price.saturating_add(amount);
+        }
+        let sum = Price::from_pico(amount.saturating_mul(most));
+        certified(&relaxed, plan.price() + sum) - sum
+    };
+    let mut best = bound_at(0);
+    let mut improves = |amount: i64| {
+        let before = best;
+        best = best.max(bound_at(amount));
+        best > before
+    };
+    // The bound is a concave function of the amount.
+    let first = plan.price().pico() / most.max(1) / FIRST_AMOUNT_PARTS;
+    let mut amount = first;
+    while amount > 0 && improves(amount) {
+        amount = amount.saturating_mul(2);
+    }
+    if amount > first {
+        improves(amount / 8 * 3);
+        improves(amount / 4 * 3);
+    }
+    best
+}
+
+/// As [`cost_bound`], or `None` if the plan has more than `most` kinds of pods with different requests: finding the bound takes long then.
 pub fn cost_bound_of_kinds(request: &Request<'_>, options: &Options, plan: &Plan, most: usize) -> Option<Price> {
     let relaxed = relaxation(request, options, plan);
     (relaxed.shapes.len() <= most).then(|| certified(&relaxed, plan.price()))

@@ -10,4 +10,4 @@ mod duals;
 mod filling_value;
 mod machines;
 
-pub use certificate::{cost_bound, cost_bound_of_kinds, cost_gap};
+pub use certificate::{cost_bound, cost_bound_of_kinds, cost_bound_of_nodes, cost_gap};

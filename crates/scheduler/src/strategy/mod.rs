@@ -21,6 +21,7 @@ mod slack_index;
 
 pub(crate) use equal_nodes::equal_nodes;
 pub(crate) use greedy::{FewestPods, solve as solve_queue, without};
+pub use objective::balanced_nodes_max;
 pub(crate) use objective::{Objective, Rank};
 pub use outcome::Strategy;
 pub(crate) use outcome::{Outcome, Stop};

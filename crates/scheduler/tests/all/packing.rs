@@ -3,7 +3,7 @@
 use crate::worlds::spread_workloads;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, PlanRank, Request, cost_bound};
+use kerf_scheduler::{Options, PlanRank, Request, cost_bound, cost_bound_of_nodes};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_units::policy::{NodeOverheadCost, Packing};
@@ -243,5 +243,18 @@ fn the_bound_knows_that_pods_of_a_kind_need_a_node_each() {
         assert_eq!(plan.launches.len(), 5, "{apart}");
         let missing = (plan.price() - bound).per_hour();
         assert!((0.0..0.001).contains(&missing), "{apart}: {bound}");
+    }
+}
+
+#[test]
+fn the_bound_of_a_number_of_nodes_knows_that_few_nodes_are_large_ones() {
+    let text = "type small cpu=2 mem=8Gi price=0.1\ntype large cpu=100 mem=800Gi price=6\npool default\npod p*100 cpu=1 mem=1Gi";
+    let fixture = Fixture::read(text);
+    let options = Options::default();
+    let plan = fixture.solve(&options);
+    // 50 small nodes hold the pods, or 25.51 small ones and 0.49 of a large one, or a large one.
+    for (nodes, least, most) in [(50, 4.99, 5.0), (26, 5.4, 5.49), (1, 5.9, 6.0)] {
+        let bound = cost_bound_of_nodes(&Request::pending(&fixture.snapshot), &options, &plan, nodes);
+        assert!((least..=most).contains(&bound.per_hour()), "{nodes} nodes: {bound}");
     }
 }

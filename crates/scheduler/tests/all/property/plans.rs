@@ -7,7 +7,7 @@
 use super::oracle;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, Request, ReservedMode, cost_bound};
+use kerf_scheduler::{Options, Request, ReservedMode, cost_bound, cost_bound_of_nodes};
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
 use kerf_testkit::seeds::hold;
@@ -65,9 +65,17 @@ pub(super) fn is_sound(text: &str) -> Result<(), String> {
         let request = Request::pending(&fixture.snapshot);
         let bound = cost_bound(&request, &options(text, packing), plan);
         let price = result(plan).1;
-        (bound <= price)
-            .then_some(())
-            .ok_or_else(|| format!("{packing}: {price} is below the bound {bound}"))
+        if bound > price {
+            return Err(format!("{packing}: {price} is below the bound {bound}"));
+        }
+        let nodes = plan.launches.len();
+        let bound = cost_bound_of_nodes(&request, &options(text, packing), plan, nodes);
+        if bound > price {
+            return Err(format!(
+                "{packing}: {price} is below the bound {bound} of {nodes} nodes"
+            ));
+        }
+        Ok(())
     };
     let upstream = solve(Packing::Upstream, false)?;
     bounded(&upstream, Packing::Upstream)?;
