@@ -28,9 +28,11 @@ const REBINDINGS: usize = 3;
 struct Candidate<'w, 'a> {
     outcome: Outcome<'w, 'a>,
     rounds: Vec<Round>,
-    /// The rank with the mean cost of the second round and of waiting for it added, and the number of scale-ups that need one.
-    after: (Rank, usize),
+    after: RankAfter,
 }
+
+/// The rank with the mean cost of the second round and of waiting for it added, and the number of scale-ups that need one.
+type RankAfter = (Rank, usize);
 
 impl Candidate<'_, '_> {
     /// Whether no pod is left over in any scale-up.
@@ -48,8 +50,12 @@ struct Chooser<'x, 'a> {
 }
 
 impl<'a> Chooser<'_, 'a> {
-    /// An outcome with its forecast. The error is the outcome, where no forecast can be made.
-    fn candidate<'w>(&self, mut outcome: Outcome<'w, 'a>) -> Result<Candidate<'w, 'a>, Box<Outcome<'w, 'a>>> {
+    /// An outcome with its forecast. The error is the outcome, where no forecast can be made or it comes after `most`.
+    fn candidate<'w>(
+        &self,
+        mut outcome: Outcome<'w, 'a>,
+        most: Option<RankAfter>,
+    ) -> Result<Candidate<'w, 'a>, Box<Outcome<'w, 'a>>> {
         let rank = self.objective.rank_before_binding(&mut outcome);
         let plan = plan(outcome.clone());
         let machines = plan.launches.len();
@@ -58,23 +64,15 @@ impl<'a> Chooser<'_, 'a> {
             return Err(Box::new(outcome));
         };
         let arrivals = arrivals(machines, attempts(&outcome));
-        let rounds = forecaster.rounds(self.what_if, self.options, &arrivals);
-        if rounds.is_empty() {
+        let after = |rounds: &[Round]| rank_after(rank, machines, rounds, arrivals.len());
+        // With each further scale-up an outcome comes later, never earlier.
+        let is_better = |rounds: &[Round]| most.is_none_or(|most| after(rounds) < most);
+        let rounds = forecaster.rounds(self.what_if, self.options, &arrivals, &is_better);
+        if rounds.is_empty() || !is_better(&rounds) {
             return Err(Box::new(outcome));
         }
-        let sum: i64 = rounds
-            .iter()
-            .map(|round| round.more_cost.pico() / rounds.len() as i64)
-            .sum();
-        let lost = rounds.iter().map(|round| round.without_place).max().unwrap_or(0);
-        let placed = std::cmp::Reverse(rank.0.0.saturating_sub(lost as u64));
-        let again = rounds.iter().filter(|round| !round.left_over.is_empty()).count();
-        let waiting = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / rounds.len() as i64;
         Ok(Candidate {
-            after: (
-                (placed, rank.1, rank.2 + Price::from_pico(sum.saturating_add(waiting))),
-                again,
-            ),
+            after: after(&rounds),
             outcome,
             rounds,
         })
@@ -108,6 +106,17 @@ impl<'a> Chooser<'_, 'a> {
             && !self.objective.launches_as_upstream(&outcome);
         valid.then_some(outcome)
     }
+}
+
+/// The rank of an outcome of which these rounds of so many scale-ups are known.
+fn rank_after(rank: Rank, machines: usize, rounds: &[Round], of: usize) -> RankAfter {
+    let more = rounds.iter().map(|round| round.more_cost.pico() / of as i64);
+    let lost = rounds.iter().map(|round| round.without_place).max().unwrap_or(0);
+    let placed = std::cmp::Reverse(rank.0.0.saturating_sub(lost as u64));
+    let again = rounds.iter().filter(|round| !round.left_over.is_empty()).count();
+    let waiting = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / of as i64;
+    let cost = rank.2 + Price::from_pico(more.sum::<i64>().saturating_add(waiting));
+    ((placed, rank.1, cost), again)
 }
 
 /// Pods times nodes: what a forecast with all machines at once takes.
@@ -167,10 +176,8 @@ impl<'w, 'a> Search<'_, 'w, 'a> {
             return;
         }
         self.forecasts += 1;
-        if let Ok(other) = self.chooser.candidate(outcome)
-            && other.after < self.chosen.after
-        {
-            self.chosen = other;
+        if let Ok(better) = self.chooser.candidate(outcome, Some(self.chosen.after)) {
+            self.chosen = better;
         }
     }
 
@@ -211,7 +218,7 @@ pub(crate) fn choose<'w, 'a>(
         objective: &objective,
     };
     let first = objective.rank_before_binding(&mut best);
-    let chosen = match chooser.candidate(best) {
+    let chosen = match chooser.candidate(best, None) {
         Ok(candidate) => candidate,
         Err(outcome) => return *outcome,
     };

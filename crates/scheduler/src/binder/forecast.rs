@@ -72,12 +72,18 @@ impl Forecaster {
 
     /// Plays the binding of the pods of a question in each scale-up.
     pub fn forecast(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<BindingForecast> {
-        let rounds = self.rounds(what_if, options, arrivals);
+        let rounds = self.rounds(what_if, options, arrivals, &|_| true);
         rounds.into_iter().map(|round| round.forecast(self, what_if)).collect()
     }
 
-    /// The same with pods as ids.
-    pub(super) fn rounds(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<Round> {
+    /// The same with pods as ids. Stops after some scale-ups where `goes_on` says that their rounds are enough to know.
+    pub(super) fn rounds(
+        &self,
+        what_if: &WhatIf<'_>,
+        options: &Options,
+        arrivals: &[Arrivals],
+        goes_on: &dyn Fn(&[Round]) -> bool,
+    ) -> Vec<Round> {
         let requests = what_if.pods.iter().map(|pod| &pod.shape.requests);
         if !self.prepared.resources.covers(requests) {
             return Vec::new();
@@ -103,7 +109,14 @@ impl Forecaster {
             let left_over = play.run(&pods, events, arrivals.attempt);
             self.outcome(problem, play.assignment, left_over)
         };
-        run_in_parallel(arrivals, options.threads, one)
+        let mut rounds = Vec::with_capacity(arrivals.len());
+        for at_once in arrivals.chunks(options.threads.max(1)) {
+            rounds.extend(run_in_parallel(at_once, options.threads, one));
+            if !goes_on(&rounds) {
+                break;
+            }
+        }
+        rounds
     }
 
     /// Launches machines for the pods that are left over, as the greedy does.
