@@ -101,6 +101,14 @@ fn rows() -> Vec<Row> {
                 );
             });
         }
+        for (kind, pods) in [
+            ("resources", workload::plain as fn(usize) -> _),
+            ("diverse", workload::diverse),
+        ] {
+            add(&mut rows, format!("{kind} 5000 x 800, {name}"), move |row| {
+                fresh(row, &workload::cluster(800), &pods(5000), &packing(name), None);
+            });
+        }
         // The largest type of each launch uses up the limits of the reference pool; without limits every pod finds a place.
         add(
             &mut rows,
