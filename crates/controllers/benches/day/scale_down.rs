@@ -1,6 +1,6 @@
 //! A cluster that is scaled up to 6,000 pods and down to 2,400: 120 Deployments of eight shapes, every other with a topology spread.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,8 +9,9 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::life::look;
 use crate::workload::{NAMESPACE, controller, create, node_class, pool, shape};
-use crate::{World, look};
+use crate::world::{Prices, World};
 
 /// Requests of the pods: millicores and MiB.
 const SHAPES: [(u64, u64); 8] = [
@@ -31,30 +32,24 @@ const CREATED_EVERY: Duration = Duration::from_millis(900);
 const SCALED_EVERY: Duration = Duration::from_millis(450);
 
 /// Scales a cluster up and down, and prints what it is like every 20 seconds.
-pub(crate) async fn live(flags: &str, seed: u64) {
-    let world = World::start(flags, seed).await;
+pub(crate) async fn live(flags: &str, seed: u64, prices: Prices) {
+    let world = World::start(flags, seed, prices).await;
     let client = world.client.clone();
-    let mut launched = BTreeMap::new();
+    let mut launched = BTreeSet::new();
     prepare(&client).await;
-    println!("== {flags}");
+    println!("== {prices}, seed {seed}, {flags}");
     begin(&client).await;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     tokio::time::sleep(Duration::from_secs(40)).await;
     grow(&client).await;
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_secs(20)).await;
-        before.push((
-            look(&world.client, &world.prices, &mut launched).await,
-            world.evictions(),
-        ));
+        before.push((look(&world, &mut launched).await, world.evictions()));
     }
     let shrinks = tokio::spawn(async move { shrink(&client).await });
     for _ in 0..36 {
         tokio::time::sleep(Duration::from_secs(20)).await;
-        after.push((
-            look(&world.client, &world.prices, &mut launched).await,
-            world.evictions(),
-        ));
+        after.push((look(&world, &mut launched).await, world.evictions()));
     }
     shrinks.await.expect("scaled down");
     for (title, looks) in [("after the last Deployment", before), ("scaled down", after)] {
