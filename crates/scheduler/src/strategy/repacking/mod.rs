@@ -6,6 +6,7 @@
 //! topology constraint counts per domain moves within its domain only, so that no count changes.
 
 mod exact;
+mod few_nodes;
 mod node;
 mod quotes;
 mod rebind;

@@ -24,30 +24,30 @@ const ROWS_MAX: usize = 24;
 const EQUAL_RATIO: f64 = 0.999;
 
 /// Pods of one class that may move, and the domains their node must be in.
-struct Item {
-    class: ClassId,
+pub(super) struct Item {
+    pub(super) class: ClassId,
     kept: Pins,
-    count: u32,
+    pub(super) count: u32,
 }
 
 /// A node before it is filled.
-struct Start {
+pub(super) struct Start {
     /// The node with the pods that stay, if it is an existing one.
-    base: Option<usize>,
+    pub(super) base: Option<usize>,
     pins: Pins,
-    spec: SpecId,
-    used: Amounts,
+    pub(super) spec: SpecId,
+    pub(super) used: Amounts,
     members: Members,
     /// What it costs without further pods.
-    price: i64,
+    pub(super) price: i64,
 }
 
 /// A node filled with pods.
-struct Filling {
+pub(super) struct Filling {
     added: SmallVec<[(usize, u32); 6]>,
-    used: Amounts,
-    price: i64,
-    value: f64,
+    pub(super) used: Amounts,
+    pub(super) price: i64,
+    pub(super) value: f64,
 }
 
 /// Takes nodes apart and packs their pods anew.
@@ -58,14 +58,6 @@ pub(super) struct Recreator<'x, 'y, 'w, 'a> {
     pub(super) quotes: Quotes,
     /// Steps taken so far.
     pub(super) work: u64,
-}
-
-/// The pods that are still to be placed, together.
-struct Rest {
-    requests: Amounts,
-    value: f64,
-    /// The spec of a node with all of them. `None` where there is none.
-    spec: Option<SpecId>,
 }
 
 impl Recreator<'_, '_, '_, '_> {
@@ -216,77 +208,19 @@ impl Recreator<'_, '_, '_, '_> {
         best.map(|(_, at, filling)| (at, filling))
     }
 
-    /// The filling with which a few nodes are expected to cost least: its own cost, and that of the pods it leaves. These are priced as one node
-    /// where it is the last one, else by their value.
-    fn best_of_few(&mut self, starts: &[Start], items: &[Item], new_nodes: usize) -> Option<(usize, Filling)> {
-        let rest = self.rest(starts, items);
-        let kept = starts.iter().filter(|start| start.base.is_some()).count();
-        let mut best: Option<(i64, usize, Filling)> = None;
-        for (at, start) in starts.iter().enumerate() {
-            let is_new = start.base.is_none();
-            if is_new && new_nodes == 0 {
-                continue;
-            }
-            let left = kept + new_nodes - 1;
-            let offers = self.quotes.offers(self.assignment, start.spec);
-            for offer in offers.iter().filter(|offer| fits(&start.used, &offer.room)) {
-                let Some(filling) = self.fill(start, offer, items) else {
-                    continue;
-                };
-                let Some(of_rest) = self.price_of_rest(&rest, start, &filling, left) else {
-                    continue;
-                };
-                let cost = (filling.price - start.price).saturating_add(of_rest);
-                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                    best = Some((cost, at, filling));
-                }
-            }
-        }
-        best.map(|(_, at, filling)| (at, filling))
-    }
-
-    /// All pods that are still to be placed.
-    fn rest(&mut self, starts: &[Start], items: &[Item]) -> Rest {
-        let mut requests = self.assignment.problem.resources.zero();
-        let mut value = 0.0;
-        // The first start without pods may be in any domain.
-        let mut spec = starts.iter().find(|start| start.base.is_none()).map(|start| start.spec);
-        for item in items.iter().filter(|item| item.count > 0) {
-            add(&mut requests, &self.requests_of(item.class, item.count));
-            value += self.pod_value(item.class) * f64::from(item.count);
-            spec = spec.and_then(|spec| Quotes::with_class(self.assignment, spec, item.class));
-        }
-        Rest { requests, value, spec }
-    }
-
-    /// What the pods cost that a filling leaves, with this many nodes for them, in 10⁻¹² dollars per hour. `None` where they find no room.
-    fn price_of_rest(&mut self, rest: &Rest, start: &Start, filling: &Filling, nodes: usize) -> Option<i64> {
-        let mut requests = rest.requests.clone();
-        subtract(&mut requests, &filling.used);
-        add(&mut requests, &start.used);
-        if requests.iter().all(|amount| *amount <= 0) {
-            return Some(0);
-        }
-        match (nodes, rest.spec) {
-            (0, _) => None,
-            (1, Some(spec)) => self.quotes.price(self.assignment, spec, &requests),
-            _ => Some((rest.value - filling.value).max(0.0) as i64),
-        }
-    }
-
     /// What some pods of a class request together.
-    fn requests_of(&self, class: ClassId, count: u32) -> Amounts {
+    pub(super) fn requests_of(&self, class: ClassId, count: u32) -> Amounts {
         let requests = self.assignment.problem.requests(class).iter();
         requests.map(|one| one.saturating_mul(i64::from(count))).collect()
     }
 
     /// The value of a pod of a class, in 10⁻¹² dollars per hour.
-    fn pod_value(&self, class: ClassId) -> f64 {
+    pub(super) fn pod_value(&self, class: ClassId) -> f64 {
         self.values.by_class[class].map_or(0.0, |(_, value)| value)
     }
 
     /// Fills a node of a row: always with the class whose requests match the free resources best. Returns `None` where no pod fits.
-    fn fill(&mut self, start: &Start, offer: &Offer, items: &[Item]) -> Option<Filling> {
+    pub(super) fn fill(&mut self, start: &Start, offer: &Offer, items: &[Item]) -> Option<Filling> {
         let problem = self.assignment.problem;
         let inside = |item: &Item| item.count > 0 && item.kept.iter().all(|pin| start.pins.contains(pin));
         let mut candidates: SmallVec<[(usize, u32); 16]> = items
