@@ -36,12 +36,11 @@ use world::Prices;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The sets of options that are compared: their names, and flags of `kerf controller`. The first one is as close to Karpenter as it gets.
-const SETTINGS: [(&str, &str); 3] = [
+const SETTINGS: [(&str, &str); 2] = [
     (
         "as Karpenter",
         "--packing=upstream --destination-taints=false --consolidation-min-savings-percent=0 without-memory",
     ),
-    ("any savings", "--consolidation-min-savings-percent=0"),
     ("defaults", ""),
 ];
 
@@ -72,7 +71,7 @@ fn settings() -> Vec<(String, String)> {
 fn setups() -> Vec<Setup> {
     let span = Duration::from_secs(3_600 * number("KERF_DAY_HOURS", 24).max(1));
     let deployments = usize::try_from(number("KERF_DAY_DEPLOYMENTS", 40)).unwrap_or(1).max(1);
-    let (seeds, prices) = (given("KERF_DAY_SEEDS", "1,2"), given("KERF_DAY_PRICES", "kwok,ec2"));
+    let (seeds, prices) = (given("KERF_DAY_SEEDS", "1"), given("KERF_DAY_PRICES", "kwok,ec2"));
     let mut setups = Vec::new();
     for prices in prices.split(',') {
         let prices = Prices::named(prices).expect("KERF_DAY_PRICES lists kwok and ec2");
