@@ -15,7 +15,7 @@ use crate::world::{Prices, World};
 /// Between two looks at the cluster.
 pub(crate) const LOOK: Duration = Duration::from_secs(60);
 
-/// What a day is like before it begins.
+/// What a day begins with.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) name: String,

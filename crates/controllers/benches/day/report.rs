@@ -43,7 +43,7 @@ fn sum(day: &Day, value: impl Fn(&Look) -> f64) -> f64 {
     day.looks.iter().map(value).sum()
 }
 
-/// What is said per hour, for a sum over looks.
+/// A sum over looks as a sum over hours.
 fn hours(looks: f64) -> f64 {
     looks * LOOK.as_secs_f64() / 3_600.0
 }

@@ -32,10 +32,13 @@ pub fn cost_bound_of_nodes(request: &Request<'_>, options: &Options, plan: &Plan
     let prices: Vec<i64> = relaxed.machines.iter().map(|machine| machine.price).collect();
     let most = i64::try_from(nodes).unwrap_or(i64::MAX);
     let mut bound_at = |amount: i64| {
+        // A sum that is cut off would make the bound too high.
+        let Some(sum) = amount.checked_mul(most).map(Price::from_pico) else {
+            return Price::ZERO;
+        };
         for (machine, price) in relaxed.machines.iter_mut().zip(&prices) {
             machine.price = price.saturating_add(amount);
         }
-        let sum = Price::from_pico(amount.saturating_mul(most));
         certified(&relaxed, plan.price() + sum) - sum
     };
     let mut best = bound_at(0);

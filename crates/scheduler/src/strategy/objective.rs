@@ -20,14 +20,14 @@ const NODES_MORE: usize = 3;
 /// A node beyond that number must save this share of what a node of the greedy costs on average.
 const EXTRA_NODE_SHARE: f64 = 0.5;
 
-/// The number of nodes a balanced plan may have without further savings where the greedy has `nodes`.
-pub fn balanced_nodes_max(nodes: usize) -> usize {
-    ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE)
-}
-
 /// Where plans are chosen by what they cost once their pods are bound, a plan may before that be dearer than the greedy's by one part in this
 /// many. docs/packing.md has the rule.
 const DEARER_PARTS: i64 = 20;
+
+/// The number of nodes that a balanced plan may have without further savings where the greedy has `nodes`. docs/packing.md has the rule.
+pub fn balanced_nodes_max(nodes: usize) -> usize {
+    ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE)
+}
 
 /// The order of outcomes: more placed pods first, then the lower cost. An outcome that is dearer than the greedy comes after it.
 pub(crate) type Rank = (Reverse<u64>, bool, Price);

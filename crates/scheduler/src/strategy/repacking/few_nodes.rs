@@ -14,8 +14,8 @@ struct Rest {
 }
 
 impl Recreator<'_, '_, '_, '_> {
-    /// The filling with which a few nodes are expected to cost least: its own cost, and that of the pods it leaves. These are priced as one node
-    /// where it is the last one, else by their value.
+    /// The filling with which a few nodes are expected to cost least: its own cost, and that of the pods it leaves. Where
+    /// one node is left for these, they cost what that node costs, else their value.
     pub(super) fn best_of_few(
         &mut self,
         starts: &[Start],

@@ -67,7 +67,8 @@ impl Recreator<'_, '_, '_, '_> {
         let template = ruined.first()?.template;
         let (mut items, mut starts) = self.take_apart(ruined, template)?;
         let pods: u32 = items.iter().map(|item| item.count).sum();
-        if pods <= EXACT_MAX
+        if nodes_max.is_none()
+            && pods <= EXACT_MAX
             && ruined.iter().all(|node| node.fixed.is_empty())
             && items.iter().all(|item| item.kept.is_empty())
         {
