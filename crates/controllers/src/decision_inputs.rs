@@ -42,6 +42,12 @@ impl DecisionInputs {
         }
     }
 
+    /// The same where more pods will follow those of the snapshot.
+    pub(crate) fn with_more_pods_coming(mut self) -> Self {
+        self.settings.solver.more_pods_coming = true;
+        self
+    }
+
     /// The same about another cluster.
     pub(crate) fn with_snapshot(self, snapshot: Arc<Snapshot>) -> Self {
         Self { snapshot, ..self }

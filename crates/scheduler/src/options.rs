@@ -34,6 +34,8 @@ pub struct Options {
     pub node_overhead: NodeOverheadCost,
     /// Whether plans are chosen by what they cost after kube-scheduler has bound their pods. Does not concern [`Packing::Upstream`].
     pub forecast_binding: bool,
+    /// Whether more pods like these will come while the machines of the plan start: forecasts of binding then count with them.
+    pub more_pods_coming: bool,
     /// Which instance types a launch lists besides the cheapest.
     pub launch_price_range: LaunchPriceRange,
     /// How kube-scheduler scores nodes.
@@ -53,6 +55,7 @@ impl Default for Options {
             packing: Packing::default(),
             node_overhead: NodeOverheadCost::default(),
             forecast_binding: true,
+            more_pods_coming: false,
             launch_price_range: LaunchPriceRange::default(),
             node_scoring: NodeScoring::default(),
             threads: 1,

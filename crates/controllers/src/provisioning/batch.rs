@@ -25,6 +25,15 @@ struct Open {
     last_new: Duration,
 }
 
+/// Why a batch is complete.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BatchEnd {
+    /// No new key came for a while.
+    Idle,
+    /// It has lasted as long as a batch may, and keys were still coming.
+    MaxDuration,
+}
+
 impl BatchWindow {
     /// A window that closes `idle` after the last new key, and at most `max` after it opened (SCH-001).
     pub(crate) const fn new(idle: Duration, max: Duration) -> Self {
@@ -77,10 +86,17 @@ impl BatchWindow {
         Some((open.last_new + self.idle).min(open.since + self.max))
     }
 
-    /// Closes the window.
-    pub(crate) fn close(&mut self) {
+    /// Closes the window, because the time has come at which it closes.
+    pub(crate) fn close(&mut self) -> BatchEnd {
+        let cut_off = self
+            .open
+            .is_some_and(|open| open.last_new + self.idle > open.since + self.max);
         self.open = None;
         self.seen.clear();
+        match cut_off {
+            true => BatchEnd::MaxDuration,
+            false => BatchEnd::Idle,
+        }
     }
 }
 
@@ -122,7 +138,7 @@ impl Batcher {
     }
 
     /// Returns once a batch is complete.
-    pub(crate) async fn wait(&self) {
+    pub(crate) async fn wait(&self) -> BatchEnd {
         loop {
             let triggered = self.0.triggered.notified();
             let opened = self.lock().open(self.0.epoch.elapsed());
@@ -133,14 +149,13 @@ impl Batcher {
         }
         loop {
             let triggered = self.0.triggered.notified();
-            let Some(closes) = self.lock().closes_at() else { return };
+            let Some(closes) = self.lock().closes_at() else {
+                return BatchEnd::Idle;
+            };
             tokio::select! {
                 biased;
                 () = triggered => {}
-                () = tokio::time::sleep_until(self.0.epoch + closes) => {
-                    self.lock().close();
-                    return;
-                }
+                () = tokio::time::sleep_until(self.0.epoch + closes) => return self.lock().close(),
             }
         }
     }
@@ -179,6 +194,22 @@ mod tests {
         // SCH-038
         assert_eq!(closes(&[("a", 0), ("b", 4), ("c", 8)]), Some(at(10)));
         assert_eq!(closes(&[]), None);
+    }
+
+    #[test]
+    fn a_window_that_was_cut_off_says_so() {
+        let end_after = |triggers: &[(&str, u64)]| {
+            let mut window = window();
+            for (key, seconds) in triggers {
+                window.trigger((*key).into(), at(*seconds));
+                window.open(at(*seconds));
+            }
+            window.close()
+        };
+        assert_eq!(end_after(&[("a", 0), ("b", 5)]), BatchEnd::Idle);
+        assert_eq!(end_after(&[("a", 0), ("b", 4), ("c", 6)]), BatchEnd::MaxDuration);
+        assert_eq!(end_after(&[("a", 0), ("b", 4), ("a", 6)]), BatchEnd::Idle, "not new");
+        assert_eq!(end_after(&[]), BatchEnd::Idle);
     }
 
     #[test]
@@ -223,7 +254,7 @@ mod tests {
         };
         let (took, ()) = tokio::join!(
             async {
-                batcher.wait().await;
+                assert_eq!(batcher.wait().await, BatchEnd::Idle);
                 begin.elapsed()
             },
             triggers
@@ -232,6 +263,21 @@ mod tests {
         assert_eq!(took, at(21));
         batcher.wait().await;
         assert!(begin.elapsed() > at(22));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_ends_at_its_longest_duration_while_new_keys_come() {
+        let batcher = Batcher::new(at(1), at(10));
+        let triggers = async {
+            for key in 0..44 {
+                batcher.trigger(key.to_string().into());
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        let ends = async { [batcher.wait().await, batcher.wait().await, batcher.wait().await] };
+        let all = [BatchEnd::MaxDuration, BatchEnd::MaxDuration, BatchEnd::Idle];
+        let (ends, ()) = tokio::join!(ends, triggers);
+        assert_eq!(ends, all);
     }
 
     // SCH-037: without a trigger nothing is scheduled, however long; the next one is not late for it.

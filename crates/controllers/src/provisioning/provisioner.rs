@@ -14,7 +14,7 @@ use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
 use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
-use super::batch::Batcher;
+use super::batch::{BatchEnd, Batcher};
 use super::buffer_findings::after_pass;
 use super::nominator::Nominator;
 use super::plan_gap::PlanGap;
@@ -75,30 +75,33 @@ impl Provisioner {
     }
 
     /// Returns once a batch is complete. Pods that were held back begin one after a while.
-    async fn batch(&self) {
+    async fn batch(&self) -> BatchEnd {
         let any_held = self.any_held.swap(false, Ordering::Relaxed);
         let look_again = async {
             if any_held {
                 tokio::time::sleep(HELD_FOR).await;
                 self.batcher.trigger(HELD.into());
             }
-            std::future::pending::<()>().await;
+            std::future::pending().await
         };
         tokio::select! {
             biased;
-            () = self.batcher.wait() => {}
-            () = look_again => {}
+            end = self.batcher.wait() => end,
+            end = look_again => end,
         }
     }
 
     /// One pass (SCH-045).
-    async fn pass(&self, shutdown: &CancellationToken) -> Result<(), ReconcileError> {
+    async fn pass(&self, batch_end: BatchEnd, shutdown: &CancellationToken) -> Result<(), ReconcileError> {
         let context = &self.context;
         let began = Instant::now();
         refresh(context).await;
         // Pools are read first: a pool that changes in between makes claims that count as drifted, never claims that wrongly do not.
         let pools = context.cluster.pools();
-        let inputs = DecisionInputs::take(context);
+        let mut inputs = DecisionInputs::take(context);
+        if batch_end == BatchEnd::MaxDuration {
+            inputs = inputs.with_more_pods_coming();
+        }
         let (snapshot, now) = (Arc::clone(&inputs.snapshot), inputs.now);
         report::protections(context, &snapshot, now);
         if context.options.preference_policy == PreferencePolicy::Respect {
@@ -227,15 +230,15 @@ impl Reconciler for Provisioner {
 
     async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
         let shutdown = self.work.stopping();
-        tokio::select! {
+        let batch_end = tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(Outcome::Done),
-            () = self.batch() => {}
-        }
+            end = self.batch() => end,
+        };
         // SCH-044: the pods come again by themselves.
         self.context.cluster.expire(self.context.now());
         if self.context.cluster.is_synced() {
-            self.pass(shutdown).await?;
+            self.pass(batch_end, shutdown).await?;
         } else {
             tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
         }
@@ -251,6 +254,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
+    use crate::DecisionObserver;
     use crate::cluster::Watched;
 
     // SCH-048: the one thing that ends a pass besides the deadline is the end of the process; then nothing is decided.
@@ -285,6 +289,24 @@ mod tests {
         assert!(batch().await.is_ok());
         assert_eq!(began.elapsed(), Duration::from_secs(60 + 2 + 1));
         assert!(batch().await.is_err(), "once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_counts_with_more_pods_if_its_batch_was_cut_off() {
+        let (observed, mut context) = (Arc::new(Mutex::new(Vec::new())), Context::without_api());
+        let seen = Arc::clone(&observed);
+        context.tuning.decision_observer = DecisionObserver::new(move |inputs, _, _| {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.push(inputs.settings.solver.more_pods_coming);
+        });
+        let batcher = Batcher::new(Duration::ZERO, Duration::ZERO);
+        let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context), &PlanGap::new(&context));
+        for end in [BatchEnd::MaxDuration, BatchEnd::Idle] {
+            let passed = provisioner.pass(end, &CancellationToken::new()).await;
+            assert!(passed.is_ok(), "{passed:?}");
+        }
+        let observed = observed.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*observed, [true, false]);
     }
 
     /// A cluster with a node that goes and its pod, and the launch of a machine for that pod. The answer to the creation comes after `meanwhile`.

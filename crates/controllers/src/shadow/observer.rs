@@ -116,7 +116,7 @@ impl ShadowObserver {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
-                () = self.batcher.wait() => {}
+                _ = self.batcher.wait() => {}
             }
             // NodeClaims of the other autoscaler that are not launched yet do not delay a pass: it plans as if they did not exist.
             if let Err(error) = self.pass(shutdown).await {

@@ -35,12 +35,49 @@ fn price(plan: &Plan) -> Price {
     plan.launches.iter().filter_map(Launch::price).sum()
 }
 
-/// Pending pods as controllers create them: in no order within a few seconds, with a few priorities.
-fn created_together(snapshot: &mut Snapshot, draw: &mut Draw) {
+/// How long pods come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// All pods of the scale-up are planned together.
+    Complete,
+    /// The batch ended at its longest duration, and as many pods come in as much time after the plan.
+    GoesOn,
+}
+
+impl Course {
+    /// The seconds in which the planned pods are created.
+    const fn seconds(self) -> usize {
+        match self {
+            Self::Complete => 3,
+            Self::GoesOn => 10,
+        }
+    }
+}
+
+/// Pending pods as controllers create them: in no order within some seconds.
+fn created(snapshot: &mut Snapshot, course: Course, draw: &mut Draw) {
     for pod in &mut snapshot.pending {
         let pod: &mut Pod = Arc::make_mut(pod);
-        pod.created = jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(draw.below(3) as i64);
+        pod.created =
+            jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(draw.below(course.seconds()) as i64);
         pod.uid = format!("{:016x}", draw.next()).into();
+    }
+}
+
+/// The pods that come after the plan: like the planned ones, in another order.
+fn later(snapshot: &Snapshot, course: Course, draw: &mut Draw) -> Vec<Arc<Pod>> {
+    let later = |pod: &Arc<Pod>| {
+        let seconds = course.seconds() + draw.below(course.seconds());
+        Arc::new(Pod {
+            created: jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(seconds as i64),
+            name: format!("{}-later", pod.name).into(),
+            uid: format!("{:016x}", draw.next()).into(),
+            ..Pod::clone(pod)
+        })
+    };
+    match course {
+        Course::Complete => Vec::new(),
+        Course::GoesOn => snapshot.pending.iter().map(later).collect(),
     }
 }
 
@@ -53,7 +90,7 @@ fn renamed(snapshot: &Snapshot, seed: u64) -> Snapshot {
     renamed
 }
 
-fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> Vec<BindingForecast> {
+fn forecasts(snapshot: &Snapshot, course: Course, plan: &Plan, options: &Options, seed: u64) -> Vec<BindingForecast> {
     let n = plan.launches.len();
     let arrivals = [
         Arrivals::at_once(n),
@@ -66,32 +103,55 @@ fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> 
     let bound = arrivals.iter().zip(seed << 3..).map(|(arrivals, seed)| {
         let snapshot = renamed(snapshot, seed);
         let prepared = Prepared::new(&snapshot, options);
-        let request = Request::pending(&snapshot);
+        let later = later(&snapshot, course, &mut Draw::new(seed));
+        let pods = [&*snapshot.pending, &later].concat();
+        let arrivals = Arrivals {
+            later_pods: later.len(),
+            ..arrivals.clone()
+        };
         let forecaster = Forecaster::new(&prepared, plan, options).expect("launches have prices");
-        forecaster.forecast(&WhatIf::from(&request), options, std::slice::from_ref(arrivals))
+        forecaster.forecast(&WhatIf::from(&Request::new(&snapshot, &pods)), options, &[arrivals])
     });
     bound.flatten().collect()
 }
 
-/// Prints one line per way to pack.
+/// Prints one line per way to pack, for scale-ups that are planned as a whole and for such that go on.
 pub(crate) fn print(worlds: u64) {
     let with = |packing, forecast| Options {
         packing,
         forecast_binding: forecast,
         ..Options::default()
     };
-    let ways = [
-        ("upstream", with(Packing::Upstream, false)),
+    let upstream = ("upstream", with(Packing::Upstream, false));
+    let balanced = ("balanced", with(Packing::Balanced, false));
+    let forecast = ("balanced, binding forecast", with(Packing::Balanced, true));
+    let complete = [
+        upstream.clone(),
         ("cheapest", with(Packing::Cheapest, false)),
         ("cheapest, binding forecast", with(Packing::Cheapest, true)),
-        ("balanced", with(Packing::Balanced, false)),
-        ("balanced, binding forecast", with(Packing::Balanced, true)),
+        balanced.clone(),
+        forecast.clone(),
     ];
+    print_course(worlds, Course::Complete, &complete);
+    let more = Options {
+        more_pods_coming: true,
+        ..forecast.1.clone()
+    };
+    let goes_on = [
+        upstream,
+        balanced,
+        forecast,
+        ("balanced, forecast with the pods that come", more),
+    ];
+    print_course(worlds, Course::GoesOn, &goes_on);
+}
+
+fn print_course(worlds: u64, course: Course, ways: &[(&str, Options)]) {
     let mut totals = vec![Sums::default(); ways.len()];
     for seed in 0..worlds {
         let mut draw = Draw::new(seed);
         let mut snapshot = Fixture::read(&small_world(&mut draw)).snapshot;
-        created_together(&mut snapshot, &mut draw);
+        created(&mut snapshot, course, &mut draw);
         let mut upstream = None;
         for ((_, options), sums) in ways.iter().zip(&mut totals) {
             let start = Instant::now();
@@ -101,7 +161,7 @@ pub(crate) fn print(worlds: u64) {
                 continue;
             }
             let planned = price(&plan).per_hour();
-            let all = forecasts(&snapshot, &plan, options, seed);
+            let all = forecasts(&snapshot, course, &plan, options, seed);
             let runs = all.len().max(1) as f64;
             let mean = |of: &dyn Fn(&BindingForecast) -> f64| all.iter().map(of).sum::<f64>() / runs;
             let after = planned + mean(&|one| one.more_price.per_hour());

@@ -2,6 +2,8 @@
 
 use super::chance::{Chance, shuffle};
 use super::queue::Millis;
+use crate::compile::problem::Problem;
+use crate::compile::queue::PodId;
 
 /// Between groups of machines: long enough for kube-scheduler to try every pod, with the longest back-off.
 const GROUPS_APART: Millis = 3_600_000;
@@ -27,6 +29,8 @@ pub struct Arrivals {
     /// The seed of what is unknown: the order of pods that were created in the same second, and the choice among nodes of equal scores.
     /// `None` for the order of unique ids and the first node.
     pub seed: Option<u64>,
+    /// How many pods at the end of the question are no pods of the plan, but are created after it.
+    pub later_pods: usize,
 }
 
 impl Arrivals {
@@ -44,7 +48,13 @@ impl Arrivals {
             machines: arrivals,
             attempt: ATTEMPT,
             seed: None,
+            later_pods: 0,
         }
+    }
+
+    /// Whether a pod of the question is one of the plan.
+    pub(super) fn is_planned(&self, problem: &Problem<'_>, pod: PodId) -> bool {
+        pod.index() + self.later_pods < problem.pods.len()
     }
 
     /// All machines at once.
@@ -88,6 +98,7 @@ impl Arrivals {
             machines: (0..machines).map(|_| arrival()).collect(),
             attempt,
             seed: Some(seed),
+            later_pods: 0,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::forecast::{BindingPlace, Forecaster, Round};
+use super::later_pods::later_pods;
 use crate::compile::prepared::Prepared;
 use crate::compile::queue::PodId;
 use crate::compile::templates::TemplateId;
@@ -9,7 +10,9 @@ use crate::compile::topology::ClaimId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
 use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind};
+use kerf_model::pod::Pod;
 use kerf_model::price::Price;
+use std::sync::Arc;
 
 /// The largest number of plans whose forecasts are computed.
 const FORECASTS_MAX: usize = 24;
@@ -42,16 +45,19 @@ impl Candidate<'_, '_> {
 }
 
 /// What candidates are made with.
-struct Chooser<'x, 'a> {
+struct Chooser<'x> {
     prepared: &'x Prepared,
-    what_if: &'x WhatIf<'a>,
+    /// The question, with the pods that come after the plan at the end.
+    played: WhatIf<'x>,
+    /// The number of these pods.
+    later_pods: usize,
     options: &'x Options,
     objective: &'x Objective,
 }
 
-impl<'a> Chooser<'_, 'a> {
+impl Chooser<'_> {
     /// An outcome with its forecast. The error is the outcome, where no forecast can be made or it comes after `most`.
-    fn candidate<'w>(
+    fn candidate<'w, 'a>(
         &self,
         mut outcome: Outcome<'w, 'a>,
         most: Option<RankAfter>,
@@ -63,11 +69,16 @@ impl<'a> Chooser<'_, 'a> {
         let Some(forecaster) = Forecaster::new(self.prepared, &plan, self.options).filter(|_| !unlaunched) else {
             return Err(Box::new(outcome));
         };
-        let arrivals = arrivals(machines, attempts(&outcome));
+        let arrivals = arrivals(machines, self.attempts(&outcome)).into_iter();
+        let with_later = |arrivals| Arrivals {
+            later_pods: self.later_pods,
+            ..arrivals
+        };
+        let arrivals: Vec<Arrivals> = arrivals.map(with_later).collect();
         let after = |rounds: &[Round]| rank_after(rank, machines, rounds, arrivals.len());
         // With each further scale-up an outcome comes later, never earlier.
         let is_better = |rounds: &[Round]| most.is_none_or(|most| after(rounds) < most);
-        let rounds = forecaster.rounds(self.what_if, self.options, &arrivals, &is_better);
+        let rounds = forecaster.rounds(&self.played, self.options, &arrivals, &is_better);
         if rounds.is_empty() || !is_better(&rounds) {
             return Err(Box::new(outcome));
         }
@@ -79,7 +90,7 @@ impl<'a> Chooser<'_, 'a> {
     }
 
     /// The outcome of a candidate with its pods where they are bound, the second round included. `None` where it is no valid plan.
-    fn rebound<'w>(
+    fn rebound<'w, 'a>(
         &self,
         candidate: &Candidate<'w, 'a>,
         round: &Round,
@@ -106,6 +117,22 @@ impl<'a> Chooser<'_, 'a> {
             && !self.objective.launches_as_upstream(&outcome);
         valid.then_some(outcome)
     }
+
+    /// Pods times nodes: what a forecast with all machines at once takes.
+    fn attempts(&self, outcome: &Outcome<'_, '_>) -> usize {
+        let nodes = outcome.assignment.problem.targets.len() + outcome.assignment.claims.len();
+        nodes.saturating_mul(self.played.pods.len())
+    }
+
+    /// The number of plans to forecast, none where no second one can be.
+    fn forecasts_max(&self, outcome: &Outcome<'_, '_>) -> usize {
+        let affordable = ATTEMPTS_MAX / self.attempts(outcome).max(1);
+        if affordable < 2 || outcome.assignment.claims.is_empty() {
+            0
+        } else {
+            affordable.min(FORECASTS_MAX)
+        }
+    }
 }
 
 /// The rank of an outcome of which these rounds of so many scale-ups are known.
@@ -117,23 +144,6 @@ fn rank_after(rank: Rank, machines: usize, rounds: &[Round], of: usize) -> RankA
     let waiting = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / of as i64;
     let cost = rank.2 + Price::from_pico(more.sum::<i64>().saturating_add(waiting));
     ((placed, rank.1, cost), again)
-}
-
-/// Pods times nodes: what a forecast with all machines at once takes.
-fn attempts(outcome: &Outcome<'_, '_>) -> usize {
-    let problem = outcome.assignment.problem;
-    let nodes = problem.targets.len() + outcome.assignment.claims.len();
-    nodes.saturating_mul(problem.pods.len())
-}
-
-/// The number of plans to forecast, none where no second one can be.
-fn forecasts_max(outcome: &Outcome<'_, '_>) -> usize {
-    let affordable = ATTEMPTS_MAX / attempts(outcome).max(1);
-    if affordable < 2 || outcome.assignment.claims.is_empty() {
-        0
-    } else {
-        affordable.min(FORECASTS_MAX)
-    }
 }
 
 /// The scale-ups that plans are chosen by: machines that are ready at once, within seconds as with KWOK, and within half a minute
@@ -150,7 +160,7 @@ fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
 
 /// The best candidate so far, and what may still replace it.
 struct Search<'x, 'w, 'a> {
-    chooser: Chooser<'x, 'a>,
+    chooser: Chooser<'x>,
     chosen: Candidate<'w, 'a>,
     /// The rank of the plan that costs least as planned.
     first: Rank,
@@ -207,16 +217,27 @@ pub(crate) fn choose<'w, 'a>(
     stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {
     let (mut best, others) = (ranked.best, ranked.others);
-    let forecasts_max = forecasts_max(&best);
-    let Some(objective) = ranked.objective.filter(|_| forecasts_max > 0 && !stop()) else {
+    let Some(objective) = ranked.objective else {
         return best;
     };
+    let pods: Vec<Arc<Pod>>;
+    let mut played = *what_if;
+    if options.more_pods_coming {
+        pods = [what_if.pods, &later_pods(what_if.pods)].concat();
+        played.pods = &pods;
+    }
+    let later_pods = played.pods.len() - what_if.pods.len();
     let chooser = Chooser {
         prepared,
-        what_if,
+        played,
+        later_pods,
         options,
         objective: &objective,
     };
+    let forecasts_max = chooser.forecasts_max(&best);
+    if forecasts_max == 0 || stop() {
+        return best;
+    }
     let first = objective.rank_before_binding(&mut best);
     let chosen = match chooser.candidate(best, None) {
         Ok(candidate) => candidate,
@@ -240,7 +261,9 @@ pub(crate) fn choose<'w, 'a>(
         }
         search.consider(outcome);
     }
-    for _ in 0..REBINDINGS {
+    // Where pods are bound that come later shows nothing about the nodes that those of the plan need.
+    let rebindings = if later_pods == 0 { REBINDINGS } else { 0 };
+    for _ in 0..rebindings {
         let before = search.chosen.after;
         for outcome in search.rebound() {
             if search.is_over() {

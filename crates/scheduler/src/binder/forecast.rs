@@ -27,15 +27,15 @@ use std::sync::Arc;
 pub struct BindingForecast {
     /// Where each pod is bound: the name of an existing node, or the index of a launch.
     pub bound: Vec<(Arc<Pod>, BoundTo)>,
-    /// The pods that fit no node once all machines are ready, in the order of the queue.
+    /// The pods of the plan that fit no node once all machines are ready, in the order of the queue.
     pub left_over: Vec<Arc<Pod>>,
-    /// The machines that are launched for them in the second round.
+    /// The machines that are launched in the second round, those for pods that come after the plan included.
     pub more_nodes: usize,
     /// The price of these machines per hour.
     pub more_price: Price,
     /// The same plus what the machines cost besides their price.
     pub more_cost: Price,
-    /// The pods for which the second round finds no place.
+    /// The pods of the plan for which the second round finds no place.
     pub without_place: usize,
 }
 
@@ -105,9 +105,9 @@ impl Forecaster {
                 );
             }
             let end = events.iter().map(|event| event.at).max().unwrap_or(0);
-            let pods = pod_arrivals(problem, &oldest_first, arrivals.seed, end);
+            let pods = pod_arrivals(problem, &oldest_first, arrivals, end);
             let left_over = play.run(&pods, events, arrivals.attempt);
-            self.outcome(problem, play.assignment, left_over)
+            self.outcome(play.assignment, left_over, arrivals)
         };
         let mut rounds = Vec::with_capacity(arrivals.len());
         for at_once in arrivals.chunks(options.threads.max(1)) {
@@ -120,8 +120,8 @@ impl Forecaster {
     }
 
     /// Launches machines for the pods that are left over, as the greedy does.
-    fn outcome(&self, problem: &Problem<'_>, bound: Assignment<'_, '_>, left_over: Vec<PodId>) -> Round {
-        let first_launch = self.nodes;
+    fn outcome(&self, bound: Assignment<'_, '_>, mut left_over: Vec<PodId>, arrivals: &Arrivals) -> Round {
+        let (problem, first_launch) = (bound.problem, self.nodes);
         let place_of = |at: TargetId| {
             let index = problem.snapshot.position(&problem.targets[at].node.name)?;
             Some(match index.checked_sub(first_launch) {
@@ -143,6 +143,8 @@ impl Forecaster {
         let price = outcome.assignment.cost();
         let claims = &outcome.assignment.claims;
         let overhead = |template: TemplateId| node_overhead(&problem.templates[template].pool, problem.options);
+        let is_planned = |pod: &PodId| arrivals.is_planned(problem, *pod);
+        left_over.retain(is_planned);
         Round {
             bound: order.iter().filter_map(|pod| Some((*pod, places[*pod]?))).collect(),
             more: claims
@@ -151,7 +153,7 @@ impl Forecaster {
                 .collect(),
             more_price: price,
             more_cost: price + claims.iter().map(|claim| overhead(claim.template)).sum(),
-            without_place: outcome.failed.len(),
+            without_place: outcome.failed.iter().filter(|(pod, _)| is_planned(pod)).count(),
             left_over,
         }
     }

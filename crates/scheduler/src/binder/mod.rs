@@ -11,6 +11,7 @@ mod arrivals;
 mod chance;
 mod choose;
 mod forecast;
+mod later_pods;
 mod machines;
 mod play;
 mod pod_arrivals;

@@ -1,5 +1,6 @@
 //! When pods come into kube-scheduler's queue.
 
+use super::arrivals::Arrivals;
 use super::chance::shuffle;
 use super::queue::Millis;
 use crate::compile::problem::Problem;
@@ -18,16 +19,17 @@ const SECOND: Millis = 1_000;
 pub(super) fn pod_arrivals(
     problem: &Problem<'_>,
     queue: &[PodId],
-    seed: Option<u64>,
+    arrivals: &Arrivals,
     end: Millis,
 ) -> Vec<(Millis, PodId)> {
     let mut queue = queue.to_vec();
     let second = |id: &PodId| created_in(problem, *id);
-    if let Some(seed) = seed {
+    if let Some(seed) = arrivals.seed {
         let together = queue.chunk_by_mut(|a, b| second(a) == second(b));
         together.for_each(|pods| shuffle(pods, seed));
     }
-    let pending = queue.iter().map(second).filter(|(runs, _)| !runs);
+    let planned = queue.iter().filter(|pod| arrivals.is_planned(problem, **pod));
+    let pending = planned.map(second).filter(|(runs, _)| !runs);
     let newest = pending.map(|(_, created)| created).max().unwrap_or_default();
     let mut all = Vec::with_capacity(queue.len());
     for pods in queue.chunk_by(|a, b| second(a) == second(b)) {
@@ -38,7 +40,7 @@ pub(super) fn pod_arrivals(
         let begin = if runs {
             end
         } else {
-            -age.clamp(0, AGE_MAX) - BATCHED - SECOND
+            -age.min(AGE_MAX) - BATCHED - SECOND
         };
         let step = |at: usize| at as Millis * SECOND / pods.len() as Millis;
         all.extend(pods.iter().enumerate().map(|(at, pod)| (begin + step(at), *pod)));

@@ -1,14 +1,17 @@
 //! The forecast of how kube-scheduler binds the pods of plans.
 
 use crate::worlds::spread_workloads;
+use jiff::{SignedDuration, Timestamp};
 use kerf_model::plan::{Launch, Plan};
+use kerf_model::pod::Pod;
 use kerf_model::price::Price;
-use kerf_scheduler::{Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
+use kerf_scheduler::{Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
 use kerf_units::policy::{NodeScoring, Packing};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 fn options(packing: Packing, forecast_binding: bool) -> Options {
     Options {
@@ -68,7 +71,7 @@ fn pods_spread_or_pack_as_nodes_are_scored() {
         let mut fixture = Fixture::read(text);
         for pod in &mut fixture.snapshot.pending {
             // Pods without a controller have no default spread constraints.
-            std::sync::Arc::make_mut(pod).owner = kerf_model::pod::Owner::None;
+            Arc::make_mut(pod).owner = kerf_model::pod::Owner::None;
         }
         let found = forecasts(&fixture, &Plan::default(), &options, &[Arrivals::at_once(0)]);
         let counts: Vec<usize> = nodes(&found[0]).values().map(Vec::len).collect();
@@ -96,9 +99,9 @@ fn seeds_decide_what_is_unknown_and_no_more() {
     let with_age_of_q = |seconds: i64| {
         let mut fixture = Fixture::read(&format!("node a cpu=1 mem=4Gi\n{types}pod p cpu=0.9\npod q cpu=0.9"));
         for pod in &mut fixture.snapshot.pending {
-            let pod = std::sync::Arc::make_mut(pod);
+            let pod = Arc::make_mut(pod);
             let age = if pod.name.starts_with('q') { seconds } else { 0 };
-            pod.created = jiff::Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_secs(age);
+            pod.created = Timestamp::UNIX_EPOCH - SignedDuration::from_secs(age);
         }
         bound(&fixture)
     };
@@ -220,18 +223,98 @@ fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
     );
 }
 
+/// The pending pods, created within ten seconds, and pods like them that are created within the next ten.
+fn coming(fixture: &mut Fixture) -> Vec<Arc<Pod>> {
+    let seconds = |seconds: usize| SignedDuration::from_secs(seconds as i64);
+    for (at, pod) in fixture.snapshot.pending.iter_mut().enumerate() {
+        Arc::make_mut(pod).created = Timestamp::UNIX_EPOCH + seconds(at % 10);
+    }
+    let mut all = fixture.snapshot.pending.clone();
+    all.extend(fixture.snapshot.pending.iter().map(|pod| {
+        let mut later = Pod::clone(pod);
+        later.uid = format!("{}-later", pod.uid).into();
+        later.name = format!("{}-later", pod.name).into();
+        later.created += seconds(10);
+        Arc::new(later)
+    }));
+    all
+}
+
+#[test]
+fn pods_that_come_after_the_plan_are_not_its_own() {
+    // One node of the plan; the pod that comes later has the higher priority and finds it ready.
+    let mut fixture = Fixture::read("type t cpu=1 mem=4Gi price=1\npool default\npod p cpu=0.9");
+    let options = options(Packing::Balanced, false);
+    let plan = fixture.solve(&options);
+    let mut pods = coming(&mut fixture);
+    Arc::make_mut(&mut pods[1]).priority = 1;
+    let forecaster = Forecaster::new(&Prepared::new(&fixture.snapshot, &options), &plan, &options).unwrap();
+    let forecast = |ready, later_pods| {
+        let arrivals = Arrivals {
+            machines: vec![Arrival { node: ready, ready }],
+            later_pods,
+            ..Arrivals::at_once(1)
+        };
+        let request = Request::new(&fixture.snapshot, &pods[..1 + later_pods]);
+        forecaster
+            .forecast(&WhatIf::from(&request), &options, &[arrivals])
+            .remove(0)
+    };
+    let alone = forecast(20_000, 0);
+    assert_eq!((alone.left_over.len(), alone.more_nodes), (0, 0));
+    // The machine is ready before the later pod is created, so only that one needs another.
+    let early = forecast(0, 1);
+    assert_eq!((early.left_over.len(), early.more_nodes), (0, 1));
+    let late = forecast(20_000, 1);
+    assert_eq!((late.left_over.len(), late.more_nodes), (1, 1));
+    assert_eq!(late.left_over[0].name, fixture.snapshot.pending[0].name);
+}
+
+#[test]
+fn plans_cost_less_in_the_end_when_they_count_with_pods_that_come() {
+    let (mut without, mut with) = (0.0, 0.0);
+    for workloads in 2..12 {
+        let mut fixture = Fixture::read(&spread_workloads(workloads));
+        let pods = coming(&mut fixture);
+        let own = fixture.snapshot.pending.len();
+        let in_the_end = |more_pods_coming| {
+            let options = Options {
+                more_pods_coming,
+                ..options(Packing::Balanced, true)
+            };
+            let plan = fixture.solve(&options);
+            let forecaster = Forecaster::new(&Prepared::new(&fixture.snapshot, &options), &plan, &options)?;
+            let scale_ups: Vec<Arrivals> = (100..104)
+                .map(|seed| Arrivals {
+                    later_pods: pods.len() - own,
+                    ..Arrivals::within(plan.launches.len(), (2_600, 7_700), 2_000, 4, seed)
+                })
+                .collect();
+            let request = Request::new(&fixture.snapshot, &pods);
+            let all = forecaster.forecast(&WhatIf::from(&request), &options, &scale_ups);
+            let more: Price = all.iter().map(|one| one.more_cost).sum();
+            Some(price(&plan).per_hour() + more.per_hour() / all.len() as f64)
+        };
+        if let (Some(one), Some(other)) = (in_the_end(false), in_the_end(true)) {
+            without += one;
+            with += other;
+        }
+    }
+    assert!(with < 0.97 * without, "{with} $/h in the end instead of {without}");
+}
+
 #[test]
 fn pods_that_need_a_node_each_are_planned_onto_equal_nodes() {
     let mut fixture = Fixture::read(&spread_workloads(20));
     // Workloads that are created one after the other: the oldest pods have the longest back-off when machines come.
     for pod in &mut fixture.snapshot.pending {
-        let pod = std::sync::Arc::make_mut(pod);
+        let pod = Arc::make_mut(pod);
         let digits = pod
             .name
             .split(|c: char| !c.is_ascii_digit())
             .find(|part| !part.is_empty());
         let number: i64 = digits.unwrap().parse().unwrap();
-        pod.created = jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(number / 7);
+        pod.created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number / 7);
     }
     let outcome = |forecast_binding| {
         let options = options(Packing::Balanced, forecast_binding);
