@@ -4,7 +4,7 @@
 //! Deployments scale with the time of day and Jobs come and go. Each set of options lives through the same days. What counts is what the
 //! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
 //!
-//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEEDS=1,2` what happens. `KERF_DAY_PRICES=kwok,ec2` selects
+//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEEDS=1,2` what happens, a day for each seed. `KERF_DAY_PRICES=kwok,ec2` selects
 //! instance types: those of the KWOK provider, whose prices are proportional to size, and some with prices like EC2's. `KERF_DAY_FLAGS`
 //! compares other sets of options, separated by `;`; `without-memory` among them makes consolidation forget its moves, so that it neither
 //! pauses nor backs off. As many days as the machine has processors are lived through at once.
@@ -21,13 +21,13 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-mod life;
+mod day;
 mod report;
 mod scale_down;
 mod workload;
 mod world;
 
-use life::{Day, Setup, live};
+use day::{Day, Setup, live};
 use world::Prices;
 
 /// That of the `kerf` binary.
@@ -51,7 +51,12 @@ fn given(name: &str, otherwise: &str) -> String {
 
 /// The same as a number.
 fn number(name: &str, otherwise: u64) -> u64 {
-    given(name, "").parse().unwrap_or(otherwise)
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
+        Err(_) => otherwise,
+    }
 }
 
 fn settings() -> Vec<(String, String)> {
@@ -71,7 +76,7 @@ fn settings() -> Vec<(String, String)> {
 fn setups() -> Vec<Setup> {
     let span = Duration::from_secs(3_600 * number("KERF_DAY_HOURS", 24).max(1));
     let deployments = usize::try_from(number("KERF_DAY_DEPLOYMENTS", 40)).unwrap_or(1).max(1);
-    let (seeds, prices) = (given("KERF_DAY_SEEDS", "1"), given("KERF_DAY_PRICES", "kwok,ec2"));
+    let (seeds, prices) = (given("KERF_DAY_SEEDS", "1,2"), given("KERF_DAY_PRICES", "kwok,ec2"));
     let mut setups = Vec::new();
     for prices in prices.split(',') {
         let prices = Prices::named(prices).expect("KERF_DAY_PRICES lists kwok and ec2");

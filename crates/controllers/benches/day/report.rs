@@ -6,7 +6,7 @@ use std::path::Path;
 use kerf_testkit::document::{replace_part, write_plots};
 use kerf_testkit::plots::{Plot, Series};
 
-use crate::life::{Day, LOOK, Look};
+use crate::day::{Day, LOOK, Look};
 use crate::world::Prices;
 
 /// Looks between two points of a plot.

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::life::look;
+use crate::day::look;
 use crate::workload::{NAMESPACE, controller, create, node_class, pool, shape};
 use crate::world::{Prices, World};
 
