@@ -26,6 +26,13 @@ pub(crate) struct PodClasses {
     pub(crate) profiles: Vec<Arc<Pod>>,
 }
 
+/// The class of a pod before classes have ids.
+struct PodKind {
+    number: usize,
+    profile: u32,
+    moved: bool,
+}
+
 impl PodClasses {
     /// Groups the pods of a question into classes.
     pub(crate) fn compile(
@@ -47,7 +54,6 @@ impl PodClasses {
         keys.sort_unstable();
         let mut profiles = LabelProfiles::new(keys);
         let mut compiled: FxHashMap<Constraints<'_>, CompiledConstraints> = FxHashMap::default();
-        let mut ids: FxHashMap<(u32, u32, bool, &[PodVolume]), ClassId> = FxHashMap::default();
         let deleting = |name: &str| {
             let node = prepared.node_named(name);
             node.is_some_and(|at| prepared.snapshot.nodes[at].marked_for_deletion)
@@ -55,17 +61,35 @@ impl PodClasses {
         let no_groups: Arc<[GroupId]> = Arc::new([]);
         let no_keys: Arc<[KeyId]> = Arc::new([]);
         let no_filters: Arc<[NodeFilterId]> = Arc::new([]);
+        // In the order of the request, in which the pods are in memory.
+        let mut kinds: FxHashMap<(u32, u32, bool, &[PodVolume]), usize> = FxHashMap::default();
+        let kinds_of_pods: Vec<PodKind> = request
+            .pods
+            .iter()
+            .zip(numbers)
+            .map(|(pod, shape)| {
+                let profile = profiles.number(pod);
+                let moved = !request.settling_nodes.is_empty()
+                    && pod.phase != Phase::Pending
+                    && !pod.node_name.as_deref().is_some_and(deleting);
+                let next = kinds.len();
+                let number = *kinds
+                    .entry((shape, profile, moved, pod.volumes.as_slice()))
+                    .or_insert(next);
+                PodKind { number, profile, moved }
+            })
+            .collect();
+        let mut ids: Vec<Option<ClassId>> = vec![None; kinds.len()];
+        let mut profile_ids: FxHashMap<u32, u32> = FxHashMap::default();
         // In the order of the queue, so that ids do not depend on the order of the request.
         for at in queue {
-            let (pod, shape) = (&request.pods[at.index()], numbers[at.index()]);
-            let profile = profiles.number(pod, &mut classes.profiles);
-            let moved = !request.settling_nodes.is_empty()
-                && pod.phase != Phase::Pending
-                && !pod.node_name.as_deref().is_some_and(deleting);
-            let key = (shape, profile, moved, pod.volumes.as_slice());
-            let next = classes.list.next_id();
-            let id = *ids.entry(key).or_insert(next);
-            if id == next {
+            let PodKind { number, profile, moved } = kinds_of_pods[at.index()];
+            let id = *ids[number].get_or_insert_with(|| {
+                let pod = &request.pods[at.index()];
+                let profile = *profile_ids.entry(profile).or_insert_with(|| {
+                    classes.profiles.push(Arc::clone(pod));
+                    classes.profiles.len() as u32 - 1
+                });
                 let number = compiled.len() as u32;
                 let constraints = Constraints(&pod.shape, &pod.namespace);
                 let known = compiled.entry(constraints);
@@ -85,8 +109,8 @@ impl PodClasses {
                     moved,
                     profile,
                     constraints: compiled_constraints.number,
-                });
-            }
+                })
+            });
             classes.of_pod[*at] = Some(id);
         }
         classes

@@ -11,6 +11,7 @@ pub(super) struct LabelProfiles<'a> {
     by_pointer: FxHashMap<(*const LabelSet, &'a str), u32>,
     by_value: FxHashMap<&'a str, FxHashMap<Vec<Option<&'a str>>, u32>>,
     labels: Vec<Option<&'a str>>,
+    count: u32,
 }
 
 impl<'a> LabelProfiles<'a> {
@@ -20,11 +21,12 @@ impl<'a> LabelProfiles<'a> {
             by_pointer: FxHashMap::default(),
             by_value: FxHashMap::default(),
             labels: Vec::new(),
+            count: 0,
         }
     }
 
-    /// The id of a pod's profile. A new profile's pod is appended to `profiles`.
-    pub(super) fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
+    /// The number of a pod's profile, in the order in which profiles are first asked for.
+    pub(super) fn number(&mut self, pod: &'a Pod) -> u32 {
         #[expect(
             clippy::disallowed_methods,
             reason = "the address only spares a look-up by value, which gives the same id"
@@ -39,8 +41,8 @@ impl<'a> LabelProfiles<'a> {
         self.labels.extend(values);
         let by_value = self.by_value.entry(key.1).or_default();
         let number = by_value.get(self.labels.as_slice()).copied().unwrap_or_else(|| {
-            let number = profiles.len() as u32;
-            profiles.push(Arc::clone(pod));
+            let number = self.count;
+            self.count += 1;
             by_value.insert(self.labels.clone(), number);
             number
         });
