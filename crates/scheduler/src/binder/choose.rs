@@ -277,3 +277,40 @@ pub(crate) fn choose<'w, 'a>(
     }
     search.chosen.outcome
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binder::chance::Chance;
+    use crate::dense::ids::Id;
+    use std::cmp::Reverse;
+
+    /// A forecast may stop early only because of this.
+    #[test]
+    fn with_each_further_scale_up_an_outcome_comes_no_earlier() {
+        let mut chance = Chance::new(1);
+        let mut below = |most| chance.below(most);
+        for _ in 0..1000 {
+            let rank = (Reverse(20), false, Price::from_pico(1 + below(1_000_000_000_000)));
+            let of = 1 + below(8) as usize;
+            let mut rounds = Vec::new();
+            let mut before = rank_after(rank, 5, &rounds, of);
+            assert_eq!(before, (rank, 0));
+            for _ in 0..of {
+                let left = below(3);
+                let more_cost = Price::from_pico(left * below(1_000_000_000_000));
+                rounds.push(Round {
+                    bound: Vec::new(),
+                    left_over: (0..left as usize).map(Id::new).collect(),
+                    more: Vec::new(),
+                    more_price: more_cost,
+                    more_cost,
+                    without_place: below(1 + left) as usize,
+                });
+                let after = rank_after(rank, 5, &rounds, of);
+                assert!(after >= before, "{after:?} after {before:?}");
+                before = after;
+            }
+        }
+    }
+}

@@ -174,7 +174,7 @@ pub(super) struct Round {
     pub(super) left_over: Vec<PodId>,
     /// The machines of the second round: template and pods.
     pub(super) more: Vec<(TemplateId, Vec<PodId>)>,
-    more_price: Price,
+    pub(super) more_price: Price,
     pub(super) more_cost: Price,
     pub(super) without_place: usize,
 }
