@@ -261,7 +261,7 @@ pub(crate) fn choose<'w, 'a>(
         }
         search.consider(outcome);
     }
-    // Where pods are bound that come later shows nothing about the nodes that those of the plan need.
+    // It would give room to pods that later ones keep out of their place: more nodes, for no lower price in whole scale-ups.
     let rebindings = if later_pods == 0 { REBINDINGS } else { 0 };
     for _ in 0..rebindings {
         let before = search.chosen.after;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// As many pods come after a plan as came in this time before it.
 const SPAN: SignedDuration = SignedDuration::from_secs(10);
 
-/// Pods like those that were created last, each created as long after the newest of them as it was created after the beginning of the span.
+/// Pods like those that were created last, each created one span later.
 pub(super) fn later_pods(pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let pending = || pods.iter().filter(|pod| pod.node_name.is_none() && !pod.is_virtual());
     let Some(newest) = pending().map(|pod| pod.created).max() else {
