@@ -4,8 +4,8 @@
 //! Deployments scale with the time of day and Jobs come and go. Each set of options lives through the same days. What counts is what the
 //! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
 //!
-//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEEDS=1,2` what happens, a day for each seed. `KERF_DAY_PRICES=kwok,ec2` selects
-//! instance types: those of the KWOK provider, whose prices are proportional to size, and some with prices like EC2's. `KERF_DAY_FLAGS`
+//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEEDS=1,2` what happens, with a day for each seed.
+//! `KERF_DAY_PRICES=kwok,ec2` selects instance types: those of the KWOK provider, whose prices are proportional to size, and some with prices like EC2's. `KERF_DAY_FLAGS`
 //! compares other sets of options, separated by `;`; `without-memory` among them makes consolidation forget its moves, so that it neither
 //! pauses nor backs off. As many days as the machine has processors are lived through at once.
 //!

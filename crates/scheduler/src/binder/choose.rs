@@ -261,7 +261,7 @@ pub(crate) fn choose<'w, 'a>(
         }
         search.consider(outcome);
     }
-    // It would give room to pods that later ones keep out of their place: more nodes, for no lower price in whole scale-ups.
+    // While pods come, rebinding would add room for pods that later ones displace: more nodes, at the same price of the whole scale-up.
     let rebindings = if later_pods == 0 { REBINDINGS } else { 0 };
     for _ in 0..rebindings {
         let before = search.chosen.after;

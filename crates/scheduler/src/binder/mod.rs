@@ -2,7 +2,8 @@
 //!
 //! kube-scheduler does not know plans. Machines come up one after the other, pods wait in a queue by priority and age, and each goes to the
 //! node with the highest score. A tight plan then leaves pods over, for which another machine is launched. This module plays that queue
-//! over the machines of a plan and says which pods are left over and what the machines of the second round cost.
+//! over the machines of a plan and says which pods are left over and what the machines of the second round cost. Where more pods are coming,
+//! pods like those of the plan follow them in the queue.
 //!
 //! What is left out: the share of the nodes that kube-scheduler looks at in clusters of more than 100 nodes,
 //! preferred affinity between pods, images. Spread and affinity between pods are those of the solver.
