@@ -54,7 +54,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
             .parse()
-            .unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
+            .expect("KERF_DAY_HOURS and KERF_DAY_DEPLOYMENTS are numbers"),
         Err(_) => otherwise,
     }
 }
