@@ -1,13 +1,11 @@
 //! What the bound is computed from: shapes of pods, and the machines each may run on.
 
-use crate::compile::catalogue::{Offer, OfferId};
+use crate::bound::parts::{ClassCounts, parts};
+use crate::compile::catalogue::OfferId;
 use crate::compile::classes::ClassId;
-use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
-use crate::compile::topology::TopologyKey;
 use crate::dense::amounts::{Amounts, fits};
 use crate::dense::bits::Bits;
-use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use std::collections::BTreeMap;
@@ -43,32 +41,28 @@ struct Content {
     requests: Amounts,
     /// The offers they may run on, by template.
     offers: Vec<Vec<OfferId>>,
-    /// Their class if no two of them may run on the same machine.
-    apart: Option<ClassId>,
+    /// Their class, if a machine may run fewer of them than it has room for, and how many.
+    limited: Option<(ClassId, u32)>,
 }
 
 /// The shapes of the pods of an instance.
 pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     let problem = &instance.problem;
     let mut assignment = Assignment::new(instance);
-    let mut counts: BTreeMap<ClassId, u32> = BTreeMap::new();
+    let mut counts = ClassCounts::new();
     for class in problem.queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
         *counts.entry(class).or_default() += 1;
     }
     let mut by_content: BTreeMap<Content, u32> = BTreeMap::new();
-    for (class, count) in counts {
-        let offers = problem
-            .templates
-            .ids()
-            .map(|template| allowed(&mut assignment, class, template));
-        let offers: Vec<Vec<OfferId>> = offers.map(|offers| offers.iter().collect()).collect();
-        let apart = repels_itself(problem, class).then_some(class);
-        let content = Content {
-            requests: problem.requests(class).clone(),
-            offers,
-            apart,
-        };
-        *by_content.entry(content).or_default() += count;
+    for class in counts.keys() {
+        for part in parts(&mut assignment, &counts, *class) {
+            let content = Content {
+                requests: part.requests,
+                offers: part.offers,
+                limited: (part.per_machine < part.count).then_some((*class, part.per_machine)),
+            };
+            *by_content.entry(content).or_default() += part.count;
+        }
     }
     let mut machines: BTreeMap<(TemplateId, OfferId), Bits> = BTreeMap::new();
     for (shape, content) in by_content.keys().enumerate() {
@@ -83,7 +77,7 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
         .map(|(content, count)| Shape {
             requests: content.requests,
             count,
-            per_machine: if content.apart.is_some() { 1 } else { count },
+            per_machine: content.limited.map_or(count, |(_, most)| most),
         })
         .collect();
     let room = |amounts: &mut dyn Iterator<Item = i64>| amounts.map(|amount| amount.max(0)).collect::<Amounts>();
@@ -111,41 +105,6 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
         machines,
         existing,
     }
-}
-
-/// Whether no two pods of a class may run on the same machine: they use a port of it, or have a required anti-affinity to each other there.
-fn repels_itself(problem: &Problem<'_>, class: ClassId) -> bool {
-    let class = problem.class(class);
-    let mut own = class.inverse_groups.iter();
-    !class.shape.host_ports.is_empty()
-        || own
-            .any(|id| class.repelling_groups.contains(id) && problem.groups.list[*id].identity.key == TopologyKey::Host)
-}
-
-/// The offers of a template that may hold a pod of a class at some level, apart from topology, ports, volumes and limits.
-fn allowed(assignment: &mut Assignment<'_, '_>, class: ClassId, template: TemplateId) -> IdSet<Offer> {
-    let problem = assignment.problem;
-    let types = problem.types(template);
-    let requests = problem.requests(class);
-    let mut offers = IdSet::default();
-    for level in problem.class(class).levels.iter() {
-        if !level.tolerated.get(problem.templates[template].taints) {
-            continue;
-        }
-        let initial = assignment.instance.initial_spec(template);
-        let Some(spec) = assignment.specs.with_requirements(problem, initial, level.full) else {
-            continue;
-        };
-        let spec = assignment.specs.get(spec);
-        for offer in spec.offers.iter() {
-            let row = types.offers[offer].row;
-            let room: Amounts = problem.usable(template, row).collect();
-            if spec.rows.get(row) && fits(requests, &room) {
-                offers.insert(offer);
-            }
-        }
-    }
-    offers
 }
 
 /// The machines without those that another one replaces for every shape at no higher price.

@@ -6,7 +6,7 @@ use kerf_model::price::Price;
 use kerf_scheduler::{Options, PlanRank, Request, cost_bound, cost_bound_of_nodes};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
-use kerf_units::policy::{NodeOverheadCost, Packing};
+use kerf_units::policy::{NodeOverheadCost, Packing, PreferencePolicy};
 
 /// Two small types cost less per core than a large one.
 const TYPES: &str = "
@@ -243,6 +243,58 @@ fn the_bound_knows_that_pods_of_a_kind_need_a_node_each() {
         assert_eq!(plan.launches.len(), 5, "{apart}");
         let missing = (plan.price() - bound).per_hour();
         assert!((0.0..0.001).contains(&missing), "{apart}: {bound}");
+    }
+}
+
+#[test]
+fn the_bound_knows_how_many_pods_of_a_kind_share_a_node() {
+    // Ten pods would fit each node of the cheapest type: spread over hostnames, one or two share it; pods that are near each other need a large one.
+    let types = "type a cpu=10 mem=100Gi price=1\ntype b cpu=20 mem=200Gi price=3\npool default\n";
+    let cases = [
+        ("pod p*6 cpu=1 label=app=p spread=host/1/app=p", 6),
+        ("pod p*6 cpu=1 label=app=p spread=host/2/app=p", 3),
+        ("pod p*12 cpu=1 label=app=p near=host/app=p", 3),
+        // Only preferred, so that one node is enough.
+        ("pod p*6 cpu=1 label=app=p spread=host/1/app=p/soft", 1),
+    ];
+    for (pods, price) in cases {
+        let fixture = Fixture::read(&format!("{types}{pods}"));
+        let options = Options {
+            preference_policy: PreferencePolicy::Ignore,
+            ..Options::default()
+        };
+        let plan = fixture.solve(&options);
+        let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+        assert_eq!(plan.price(), Price::from_pico(price * 1_000_000_000_000), "{pods}");
+        let least = plan.price().per_hour() * if pods.ends_with("soft") { 0.59 } else { 0.999 };
+        assert!(
+            (least..=plan.price().per_hour()).contains(&bound.per_hour()),
+            "{pods}: {bound}"
+        );
+    }
+}
+
+#[test]
+fn the_bound_knows_how_many_pods_are_in_each_zone() {
+    // A third of the pods runs in each zone, whatever it costs there. Without a spread all run in the cheapest.
+    let types =
+        "type a cpu=4 mem=8Gi price=1 zones=a,b,c offer=spot/a/0.1 offer=spot/b/0.2 offer=spot/c/0.3\npool default\n";
+    let cases = [
+        ("pod p*12 cpu=2 label=app=p spread=zone/1/app=p", 1.2),
+        // With a skew of 3, one zone may have five and the others two: but no fewer than that.
+        ("pod p*12 cpu=2 label=app=p spread=zone/3/app=p", 0.9),
+        ("pod p*12 cpu=2 label=app=p", 0.6),
+    ];
+    for (pods, least) in cases {
+        let fixture = Fixture::read(&format!("{types}{pods}"));
+        let options = Options::default();
+        let plan = fixture.solve(&options);
+        let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+        let most = plan.price().per_hour();
+        assert!(
+            (least - 0.001..=most).contains(&bound.per_hour()),
+            "{pods}: {bound}, {most}"
+        );
     }
 }
 
