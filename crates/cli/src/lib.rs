@@ -15,6 +15,7 @@ mod columns;
 mod commands;
 mod consolidate;
 mod controller;
+mod counted;
 mod decision;
 mod definition_fields;
 mod demo;

@@ -2,6 +2,7 @@
 
 use super::report::MoveReport;
 use crate::columns::columns;
+use crate::counted::counted;
 use crate::node_report::{HOURS_PER_MONTH, NodeReport};
 use jiff::Timestamp;
 use kerf_decide::{Rebalance, RebalanceStep, RebalanceTarget};
@@ -113,12 +114,16 @@ impl StepReport {
 
 /// Renders the report for people.
 pub(crate) fn render_rebalance(report: &RebalanceReport) -> String {
-    let mut text = format!("Today: {} nodes, {:.4} $/h.\n", report.nodes, report.price_per_hour);
+    let mut text = format!(
+        "Today: {}, {:.4} $/h.\n",
+        counted(report.nodes, "node"),
+        report.price_per_hour
+    );
     let _ = match &report.target {
         Some(target) => writeln!(
             text,
-            "Planned at once, its pods would need {} nodes for {:.4} $/h: {} of today's that may not go, and {} new ones{}\n",
-            target.nodes,
+            "Planned at once, its pods would need {} for {:.4} $/h: {} of today's that may not go, and {} new{}\n",
+            counted(target.nodes, "node"),
             target.price_per_hour,
             target.staying_nodes,
             target.new_nodes.len(),
@@ -147,8 +152,12 @@ pub(crate) fn render_rebalance(report: &RebalanceReport) -> String {
     let after = &report.after;
     let _ = writeln!(
         text,
-        "\nAfter all steps: {} nodes, {:.4} $/h; saves {:.4} $/h, {:.0} $/month, and moves {} pods",
-        after.nodes, after.price_per_hour, after.savings_per_hour, after.savings_per_month, after.pods_moved
+        "\nAfter all steps: {}, {:.4} $/h; saves {:.4} $/h, {:.0} $/month, and moves {}",
+        counted(after.nodes, "node"),
+        after.price_per_hour,
+        after.savings_per_hour,
+        after.savings_per_month,
+        counted(after.pods_moved, "pod"),
     );
     text
 }

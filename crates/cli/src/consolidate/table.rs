@@ -2,6 +2,7 @@
 
 use super::report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport, StayReport};
 use crate::columns::columns;
+use crate::counted::counted;
 use crate::listed::listed;
 use std::fmt::Write;
 
@@ -23,11 +24,11 @@ pub(crate) fn render(report: &ConsolidationReport) -> String {
     let _ = writeln!(
         text,
         "{}, {:.4} $/h: {} would go, {} would come instead, {} would move; saves {:.4} $/h",
-        plural(totals.nodes, "node"),
+        counted(totals.nodes, "node"),
         totals.price_per_hour,
         totals.removed,
         totals.launched,
-        plural(totals.pods_moved, "pod"),
+        counted(totals.pods_moved, "pod"),
         totals.savings_per_hour
     );
     text
@@ -35,8 +36,8 @@ pub(crate) fn render(report: &ConsolidationReport) -> String {
 
 fn go(number: usize, one: &MoveReport, text: &mut String) {
     let what = match one.replacements.len() {
-        0 => format!("remove {}", plural(one.nodes.len(), "node")),
-        new => format!("replace {} with {new}", plural(one.nodes.len(), "node")),
+        0 => format!("remove {}", counted(one.nodes.len(), "node")),
+        new => format!("replace {} with {new}", counted(one.nodes.len(), "node")),
     };
     let _ = writeln!(
         text,
@@ -133,12 +134,4 @@ fn stay(stays: &[StayReport], text: &mut String) {
 
 fn texts(obstacle: &ObstacleReport) -> ReasonTexts<'_> {
     (obstacle.code, &obstacle.message, &obstacle.remedy)
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
 }

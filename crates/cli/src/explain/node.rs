@@ -1,7 +1,8 @@
 //! Why a node stays, or what would become of it.
 
-use super::text::{Paragraphs, plural};
+use super::text::Paragraphs;
 use crate::consolidate::{MoveReport, NodeName, ObstacleReport, forecast};
+use crate::counted::counted;
 use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
 use crate::listed::listed;
@@ -170,7 +171,7 @@ impl NodeExplanation {
         }
         for new in &going.replacements {
             let kind = new.instance_type.as_deref().unwrap_or("a new node");
-            let types = plural(new.instance_type_options, "type");
+            let types = counted(new.instance_type_options, "type");
             let text = format!("{kind}, {} ({types} to choose from)", price(new.price_per_hour));
             fact("replaced by", text);
         }

@@ -1,6 +1,7 @@
 //! Why a pod is where it is, or nowhere.
 
-use super::text::{Paragraphs, plural};
+use super::text::Paragraphs;
+use crate::counted::counted;
 use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
 use crate::listed::listed;
@@ -287,8 +288,8 @@ pub(super) fn render(explanation: &PodExplanation) -> String {
         text.blank();
         text.line(&format!(
             "There is nothing to choose from: {} and {}.",
-            plural(considered.node_pools, "NodePool"),
-            plural(considered.nodes, "node")
+            counted(considered.node_pools, "NodePool"),
+            counted(considered.nodes, "node")
         ));
     }
     text.finish()
@@ -329,7 +330,7 @@ fn facts(explanation: &PodExplanation, node: &NodeReport) -> Vec<(String, String
         let others = if others == 0 {
             "no other pending pod".to_owned()
         } else {
-            plural(others, "other pending pod")
+            counted(others, "other pending pod")
         };
         fact("together with", others);
     }

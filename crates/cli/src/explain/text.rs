@@ -61,12 +61,3 @@ impl Paragraphs {
         self.0
     }
 }
-
-/// A count with its noun.
-pub(super) fn plural(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
-}

@@ -3,6 +3,7 @@
 use super::constraint_costs;
 use super::report::SimulationReport;
 use crate::columns::columns;
+use crate::counted::counted;
 use crate::listed::listed;
 use crate::node_report::NodeReport;
 use std::collections::BTreeMap;
@@ -105,14 +106,7 @@ fn section(title: &str, groups: &BTreeMap<Vec<String>, Vec<&str>>, text: &mut St
 
 fn summary(report: &SimulationReport, text: &mut String) {
     let totals = &report.totals;
-    let plural = |n: usize, what: &str| {
-        if n == 1 {
-            format!("1 {what}")
-        } else {
-            format!("{n} {what}s")
-        }
-    };
-    let _ = write!(text, "{}", plural(totals.pods, "pod"));
+    let _ = write!(text, "{}", counted(totals.pods, "pod"));
     if totals.buffer_pods > 0 {
         let _ = write!(text, " ({} of CapacityBuffers)", totals.buffer_pods);
     }
@@ -124,7 +118,7 @@ fn summary(report: &SimulationReport, text: &mut String) {
     let _ = write!(
         text,
         "{}: {:.4} $/h",
-        plural(totals.new_nodes, "new node"),
+        counted(totals.new_nodes, "new node"),
         totals.price_per_hour
     );
     let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0));
@@ -158,7 +152,7 @@ fn summary(report: &SimulationReport, text: &mut String) {
             let _ = writeln!(
                 text,
                 "INVALID PLAN, {}; this is a bug in Kerf, please report it with the input:",
-                plural(verification.violations.len(), "violation")
+                counted(verification.violations.len(), "violation")
             );
             for violation in &verification.violations {
                 let _ = writeln!(text, "  {violation}");
