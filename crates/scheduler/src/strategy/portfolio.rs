@@ -74,6 +74,19 @@ impl<'w, 'a> Ranked<'w, 'a> {
         self.note(rank, before);
     }
 
+    /// The outcomes to improve by repacking: the best, and the cheapest of those with more nodes than a plan may have, if it is cheaper.
+    fn repacking_bases(&mut self, objective: &Objective) -> Vec<&Outcome<'w, 'a>> {
+        let order = |outcome: &mut Outcome<'w, 'a>| (Reverse(outcome.assignment.placed), outcome.assignment.cost());
+        let best = order(&mut self.best);
+        let others = self.others.iter_mut().enumerate();
+        let crowded = others
+            .filter(|(_, (_, outcome))| outcome.unattempted.is_empty() && objective.exceeded_by(outcome))
+            .map(|(at, (_, outcome))| (order(outcome), at));
+        let cheaper = crowded.min().filter(|(order, _)| *order < best);
+        let cheaper = cheaper.map(|(_, at)| &self.others[at].1);
+        std::iter::once(&self.best).chain(cheaper).collect()
+    }
+
     /// Sorts the outcomes that are not the best, if the options ask for forecasts, else drops them.
     fn keep_for_forecasts(&mut self, problem: &Problem<'_>) {
         let forecasts = problem.options.forecast_binding;
@@ -283,16 +296,20 @@ fn ranked_from<'w, 'a>(
             break;
         }
     }
-    let repacked = values_of_best
-        .filter(|_| !stop())
-        .and_then(|start| repack(&ranked.best, &start, &objective, queue, stop));
-    if let Some(mut outcome) = repacked
-        && outcome.assignment.narrow_to_limits()
-        && objective.rank(&mut outcome) < rank
-        && outcome.unattempted.is_empty()
-    {
-        outcome.limit_retried = ranked.best.limit_retried;
-        ranked.replace(rank, outcome);
+    if let Some(start) = values_of_best.filter(|_| !stop()) {
+        let bases = ranked.repacking_bases(&objective);
+        let one = |base: &&Outcome<'w, 'a>| {
+            let mut outcome = repack(base, &start, &objective, queue, stop)?;
+            outcome.limit_retried = base.limit_retried;
+            (outcome.unattempted.is_empty() && outcome.assignment.narrow_to_limits()).then_some(outcome)
+        };
+        let repacked = run_in_parallel(&bases, problem.options.threads, one);
+        for mut outcome in repacked.into_iter().flatten() {
+            let reached = objective.rank(&mut outcome);
+            if reached < rank {
+                ranked.replace(std::mem::replace(&mut rank, reached), outcome);
+            }
+        }
     }
     ranked.keep_for_forecasts(problem);
     ranked.objective = Some(objective);

@@ -3,10 +3,11 @@
 use crate::worlds::spread_workloads;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, PlanRank, Request, cost_bound, cost_bound_of_nodes};
+use kerf_scheduler::{Options, PlanRank, Request, balanced_nodes_max, cost_bound, cost_bound_of_nodes};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_units::policy::{NodeOverheadCost, Packing, PreferencePolicy};
+use std::fmt::Write;
 
 /// Two small types cost less per core than a large one.
 const TYPES: &str = "
@@ -68,6 +69,76 @@ fn balanced_packing_finds_the_few_nodes_that_cost_least() {
     let price = plan.price().per_hour();
     assert_eq!(plan.launches.len(), 6);
     assert!((2.99..=3.01).contains(&price), "{price}");
+}
+
+/// Pods that need an architecture, a zone or a capacity type, on families with different ratios of memory to cpu: plans have nodes for what is left of
+/// each, more of them than a balanced plan may have. Joined, they cost no more.
+#[test]
+fn balanced_packing_joins_the_nodes_of_a_plan_that_has_too_many() {
+    let mut text = String::new();
+    for (family, ratio, per_core) in [("c", 2, 0.0425), ("m", 4, 0.048), ("r", 8, 0.063)] {
+        for (arch, factor) in [("amd64", 0.9), ("arm64", 0.8)] {
+            for cpu in [2, 4, 8, 16, 32, 48, 64, 96] {
+                let (memory, price) = (cpu * ratio, per_core * factor * f64::from(cpu));
+                let _ = writeln!(
+                    text,
+                    "type {family}-{arch}-{cpu} cpu={cpu} mem={memory}Gi price={price:.4} zones=a,b,c arch={arch}"
+                );
+            }
+        }
+    }
+    text.push_str("pool default\n");
+    // Requirements; numbers, cpu and memory of pods that have them.
+    let pods = [
+        (
+            "ct:in:on-demand",
+            "3 0.05 256Mi, 40 2 128Mi, 2 0.25 2Gi, 20 1.5 128Mi, 2 0.5 128Mi, 3 1 1Gi, 20 1 1Gi",
+        ),
+        (
+            "arch:in:amd64",
+            "2 2 2Gi, 5 2 512Mi, 3 1 128Mi, 2 0.5 64Mi, 40 4 8Gi, 5 1.5 2Gi, 3 0.05 256Mi, 2 2 1Gi, 2 0.5 512Mi, 10 0.05 2Gi, \
+             2 0.5 512Mi, 2 1 512Mi, 20 0.5 256Mi, 2 1.5 4Gi, 20 0.1 512Mi, 40 0.05 2Gi, 2 1 2Gi, 10 0.05 8Gi, 2 2 4Gi, \
+             10 0.5 512Mi",
+        ),
+        (
+            "zone:in:a",
+            "10 0.1 2Gi, 20 0.5 512Mi, 8 0.1 4Gi, 20 1.5 128Mi, 40 0.05 2Gi, 10 4 4Gi, 1 1.5 1Gi, 2 2 64Mi, 20 0.5 512Mi, \
+             8 1.5 4Gi, 8 4 4Gi, 10 1.5 512Mi, 1 4 8Gi",
+        ),
+    ];
+    for (name, (select, pods)) in ["x", "y", "z"].iter().zip(pods) {
+        for (at, pods) in pods.split(", ").enumerate() {
+            let pods: Vec<&str> = pods.split(' ').collect();
+            let _ = writeln!(
+                text,
+                "pod {name}{at}*{} cpu={} mem={} select={select}",
+                pods[0], pods[1], pods[2]
+            );
+        }
+    }
+    let fixture = Fixture::read(&text);
+    let solve = |packing| {
+        fixture.solve(&Options {
+            packing,
+            forecast_binding: false,
+            ..Options::default()
+        })
+    };
+    let (greedy, cheapest, balanced) = (
+        solve(Packing::Upstream),
+        solve(Packing::Cheapest),
+        solve(Packing::Balanced),
+    );
+    let most = balanced_nodes_max(greedy.launches.len());
+    assert!(balanced.launches.len() <= most);
+    let price = |plan: &Plan| plan.price().per_hour();
+    assert!(
+        price(&balanced) < 1.001 * price(&cheapest),
+        "greedy {}, cheapest {}, balanced {}",
+        price(&greedy),
+        price(&cheapest),
+        price(&balanced)
+    );
 }
 
 #[test]

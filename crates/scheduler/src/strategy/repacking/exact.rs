@@ -6,7 +6,7 @@ use crate::dense::amounts::add;
 use crate::strategy::repacking::node::{Node, Pins};
 use crate::strategy::repacking::quotes::Quotes;
 use crate::strategy::repacking::recreate::Recreator;
-use crate::strategy::repacking::rules::Members;
+use crate::strategy::repacking::rules::{Members, add_member};
 
 /// Up to this many pods, all ways to share them out are compared: 2⁸ nodes and 3⁸ pairs of a node and what is left.
 pub(super) const EXACT_MAX: u32 = 8;
@@ -57,10 +57,7 @@ impl Recreator<'_, '_, '_, '_> {
             }
             spec = Quotes::with_class(self.assignment, spec, *class)?;
             add(&mut used, problem.requests(*class));
-            match members.iter_mut().find(|member| member.0 == *class) {
-                Some(member) => member.1 += 1,
-                None => members.push((*class, 1)),
-            }
+            add_member(&mut members, *class, 1);
         }
         let price = self.quotes.price(self.assignment, spec, &used)?;
         Some(Node {

@@ -12,7 +12,7 @@ use crate::strategy::pod_values::PodValues;
 use crate::strategy::repacking::exact::EXACT_MAX;
 use crate::strategy::repacking::node::{Node, Pins, kept};
 use crate::strategy::repacking::quotes::{Offer, Quotes};
-use crate::strategy::repacking::rules::{Members, MoveRules};
+use crate::strategy::repacking::rules::{Members, MoveRules, add_member};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
@@ -96,10 +96,7 @@ impl Recreator<'_, '_, '_, '_> {
             for (item, n) in &filling.added {
                 items[*item].count -= n;
                 let class = items[*item].class;
-                match loose.iter_mut().find(|member| member.0 == class) {
-                    Some(member) => member.1 += n,
-                    None => loose.push((class, *n)),
-                }
+                add_member(&mut loose, class, *n);
             }
             let base = start.base.map(|at| ruined[at]);
             result.push(Node {
@@ -261,10 +258,7 @@ impl Recreator<'_, '_, '_, '_> {
             subtract(&mut left, &total);
             add(&mut filling.used, &total);
             filling.value += self.pod_value(class) * f64::from(n);
-            match members.iter_mut().find(|member| member.0 == class) {
-                Some(member) => member.1 += n,
-                None => members.push((class, n)),
-            }
+            add_member(&mut members, class, n);
             match filling.added.iter_mut().find(|added| added.0 == at) {
                 Some(added) => added.1 += n,
                 None => filling.added.push((at, n)),

@@ -55,7 +55,8 @@ pub(in crate::strategy) fn repack<'w, 'a>(
     };
     let in_proportion = WORK_MIN + WORK_PER_POD * queue.len() as u64;
     let effort = in_proportion.min(problem.options.effort / EFFORT_DIVISOR);
-    if !improve(&mut recreator, &mut nodes, objective, effort, stop) {
+    let joined = recreator.join(&mut nodes, objective);
+    if !improve(&mut recreator, &mut nodes, objective, effort, stop) && !joined {
         return None;
     }
     replay(outcome, start, &nodes, &rules, queue, stop)

@@ -9,6 +9,14 @@ use smallvec::SmallVec;
 /// The number of pods of each class on a node.
 pub(super) type Members = SmallVec<[(ClassId, u32); 6]>;
 
+/// Adds pods of a class.
+pub(super) fn add_member(members: &mut Members, class: ClassId, n: u32) {
+    match members.iter_mut().find(|member| member.0 == class) {
+        Some(member) => member.1 += n,
+        None => members.push((class, n)),
+    }
+}
+
 /// What moving the pods of a class may change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassRules {
