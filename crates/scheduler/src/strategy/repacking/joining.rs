@@ -52,7 +52,8 @@ impl Recreator<'_, '_, '_, '_> {
             if let Some(a) = a
                 && let Some(joined) = self.joined(a, b)
             {
-                pairs.push(Reverse((joined.price - a.price - b.price, first, second)));
+                let more = joined.price.saturating_sub(a.price).saturating_sub(b.price);
+                pairs.push(Reverse((more, first, second)));
             }
         }
     }
