@@ -2,9 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::templates::TemplateId;
-use crate::dense::amounts::add;
 use crate::strategy::repacking::node::{Node, Pins};
-use crate::strategy::repacking::quotes::Quotes;
 use crate::strategy::repacking::recreate::Recreator;
 use crate::strategy::repacking::rules::{Members, add_member};
 
@@ -48,17 +46,14 @@ impl Recreator<'_, '_, '_, '_> {
 
     /// The cheapest node for the pods at the positions of the bits of `set`.
     fn node_of(&mut self, template: TemplateId, pods: &[ClassId], set: usize) -> Option<Node> {
-        let problem = self.assignment.problem;
-        let mut spec = Quotes::empty_spec(self.assignment, template, &Pins::new());
-        let (mut used, mut members) = (problem.resources.zero(), Members::new());
+        let mut members = Members::new();
         for (_, class) in pods.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1) {
             if !self.rules.allow(&members, *class) {
                 return None;
             }
-            spec = Quotes::with_class(self.assignment, spec, *class)?;
-            add(&mut used, problem.requests(*class));
             add_member(&mut members, *class, 1);
         }
+        let (spec, used) = self.spec_with(template, &Pins::new(), &members)?;
         let price = self.quotes.price(self.assignment, spec, &used)?;
         Some(Node {
             template,

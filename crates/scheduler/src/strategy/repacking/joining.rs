@@ -1,9 +1,7 @@
 //! Joins nodes of a plan that has more of them than it may have.
 
-use crate::dense::amounts::add;
 use crate::strategy::objective::Objective;
 use crate::strategy::repacking::node::{Node, Pins};
-use crate::strategy::repacking::quotes::Quotes;
 use crate::strategy::repacking::recreate::Recreator;
 use crate::strategy::repacking::rules::{Members, add_member};
 use std::cmp::Reverse;
@@ -13,15 +11,15 @@ use std::collections::BinaryHeap;
 const JOINED_MAX: usize = 48;
 
 impl Recreator<'_, '_, '_, '_> {
-    /// Joins two nodes at a time, those first whose pods cost least more on one node than on both, until the plan has no more nodes than it may have or
-    /// a node more saves what it must. Returns whether any were joined.
+    /// Joins two nodes at a time, first those that cost least more as one node. Ends where a plan of so many nodes may have them and joining saves
+    /// nothing, or where each node beyond that number saves what it must. Returns whether any were joined.
     pub(super) fn join(&mut self, nodes: &mut Vec<Node>, objective: &Objective) -> bool {
         let mut counted = nodes.iter().filter(|node| objective.counts(node.template)).count();
         if objective.surcharge(counted) == 0 {
             return false;
         }
         nodes.sort_by_key(|node| (!objective.counts(node.template), node.price));
-        let stay = nodes.split_off(nodes.len().min(JOINED_MAX).min(counted));
+        let stay = nodes.split_off(counted.min(JOINED_MAX));
         let mut open: Vec<Option<Node>> = std::mem::take(nodes).into_iter().map(Some).collect();
         let mut pairs = BinaryHeap::new();
         for second in 1..open.len() {
@@ -69,15 +67,7 @@ impl Recreator<'_, '_, '_, '_> {
             return None;
         }
         let (mut members, mut loose) = (base.fixed.clone(), Members::new());
-        let mut used = self.assignment.problem.resources.zero();
-        let mut spec = Quotes::empty_spec(self.assignment, base.template, &pins);
-        for (class, n) in &base.fixed {
-            spec = Quotes::with_class(self.assignment, spec, *class)?;
-            add(&mut used, &self.requests_of(*class, *n));
-        }
         for (class, n) in base.loose.iter().chain(&other.loose) {
-            spec = Quotes::with_class(self.assignment, spec, *class)?;
-            add(&mut used, &self.requests_of(*class, *n));
             if self.rules.unlimited(*class) {
                 add_member(&mut members, *class, *n);
             } else {
@@ -90,6 +80,7 @@ impl Recreator<'_, '_, '_, '_> {
             }
             add_member(&mut loose, *class, *n);
         }
+        let (spec, used) = self.spec_with(base.template, &pins, &members)?;
         Some(Node {
             template: base.template,
             price: self.quotes.price(self.assignment, spec, &used)?,

@@ -163,14 +163,7 @@ impl Recreator<'_, '_, '_, '_> {
 
     /// A node with only the pods that stay.
     fn base(&mut self, at: usize, node: &Node) -> Option<Start> {
-        let problem = self.assignment.problem;
-        let mut spec = Quotes::empty_spec(self.assignment, node.template, &node.pins);
-        let mut used = problem.resources.zero();
-        for (class, n) in &node.fixed {
-            spec = Quotes::with_class(self.assignment, spec, *class)?;
-            let total = self.requests_of(*class, *n);
-            add(&mut used, &total);
-        }
+        let (spec, used) = self.spec_with(node.template, &node.pins, &node.fixed)?;
         let price = self.quotes.price(self.assignment, spec, &used)?;
         Some(Start {
             base: Some(at),
@@ -180,6 +173,22 @@ impl Recreator<'_, '_, '_, '_> {
             members: node.fixed.clone(),
             price,
         })
+    }
+
+    /// The spec of a node of a template in some domains with some pods, and what these request. `None` where there is no such node.
+    pub(super) fn spec_with(
+        &mut self,
+        template: TemplateId,
+        pins: &Pins,
+        members: &Members,
+    ) -> Option<(SpecId, Amounts)> {
+        let mut spec = Quotes::empty_spec(self.assignment, template, pins);
+        let mut used = self.assignment.problem.resources.zero();
+        for (class, n) in members {
+            spec = Quotes::with_class(self.assignment, spec, *class)?;
+            add(&mut used, &self.requests_of(*class, *n));
+        }
+        Some((spec, used))
     }
 
     /// The filling with the highest value per dollar over all starts and rows.
