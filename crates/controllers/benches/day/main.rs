@@ -6,8 +6,9 @@
 //!
 //! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEEDS=1,2` what happens, with a day for each seed.
 //! `KERF_DAY_PRICES=kwok,ec2` selects instance types: those of the KWOK provider, whose prices are proportional to size, and some
-//! with prices like EC2's. `KERF_DAY_FLAGS` compares other sets of options, separated by `;`; `without-memory` among them makes consolidation forget its moves, so that it neither
-//! pauses nor backs off. As many days as the machine has processors are lived through at once.
+//! with prices like EC2's. `KERF_DAY_FLAGS` compares other sets of options, separated by `;`; `without-memory` among them makes
+//! consolidation forget its moves, so that it neither pauses nor backs off. As many days as the machine has processors are lived through
+//! at once.
 //!
 //! `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of that folder and the plots into its folder `packing`.
 //!
