@@ -16,6 +16,7 @@
 
 mod binder;
 mod bound;
+mod chance;
 mod compile;
 mod dense;
 mod options;

@@ -1,7 +1,7 @@
 //! When the machines of a plan become ready.
 
-use super::chance::{Chance, shuffle};
 use super::queue::Millis;
+use crate::chance::{Chance, shuffle};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 

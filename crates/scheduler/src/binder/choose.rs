@@ -281,7 +281,7 @@ pub(crate) fn choose<'w, 'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binder::chance::Chance;
+    use crate::chance::Chance;
     use crate::dense::ids::Id;
     use std::cmp::Reverse;
 

@@ -9,7 +9,6 @@
 //! preferred affinity between pods, images. Spread and affinity between pods are those of the solver.
 
 mod arrivals;
-mod chance;
 mod choose;
 mod forecast;
 mod later_pods;

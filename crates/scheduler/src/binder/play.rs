@@ -1,12 +1,12 @@
 //! kube-scheduler's queue, played over the targets of a problem.
 
-use super::chance::Chance;
 use super::queue::{Millis, SchedulingQueue};
 use super::score::{
     ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,
     TAINT_WEIGHT, allocation_score, balance_score, share_below, share_of,
 };
 use super::spreading::Spreading;
+use crate::chance::Chance;
 use crate::compile::classes::{ClassId, CompiledLevel, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;

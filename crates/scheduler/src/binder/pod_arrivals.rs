@@ -1,8 +1,8 @@
 //! When pods come into kube-scheduler's queue.
 
 use super::arrivals::Arrivals;
-use super::chance::shuffle;
 use super::queue::Millis;
+use crate::chance::shuffle;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use jiff::Timestamp;

@@ -1,9 +1,7 @@
 //! Choices that depend on a seed alone.
 
-use super::queue::Millis;
-
 /// Orders a list by numbers that depend on `seed` and positions alone.
-pub(super) fn shuffle<T: Copy>(list: &mut [T], seed: u64) {
+pub(crate) fn shuffle<T: Copy>(list: &mut [T], seed: u64) {
     let keyed = (1..).zip(&*list).map(|(at, item)| (scrambled(seed ^ at), *item));
     let mut keyed: Vec<(u64, T)> = keyed.collect();
     keyed.sort_by_key(|(key, _)| *key);
@@ -14,10 +12,10 @@ pub(super) fn shuffle<T: Copy>(list: &mut [T], seed: u64) {
 
 /// A stream of choices that depends on its seed alone.
 #[derive(Clone, Debug)]
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(scrambled(seed))
     }
 
@@ -27,14 +25,14 @@ impl Chance {
     }
 
     /// True once in `number` times on average.
-    pub(super) fn one_in(&mut self, number: u64) -> bool {
+    pub(crate) fn one_in(&mut self, number: u64) -> bool {
         self.next().is_multiple_of(number)
     }
 
     /// A number from 0 to below `end`; 0 where there is none.
-    pub(super) fn below(&mut self, end: Millis) -> Millis {
+    pub(crate) fn below(&mut self, end: i64) -> i64 {
         match u64::try_from(end) {
-            Ok(end) if end > 0 => (self.next() % end) as Millis,
+            Ok(end) if end > 0 => (self.next() % end) as i64,
             _ => 0,
         }
     }
