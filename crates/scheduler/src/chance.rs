@@ -19,7 +19,15 @@ impl Chance {
         Self(scrambled(seed))
     }
 
-    fn next(&mut self) -> u64 {
+    /// A stream that depends on a seed and on these numbers alone.
+    pub(crate) fn of(seed: u64, numbers: &[i64]) -> Self {
+        let mixed = numbers
+            .iter()
+            .fold(seed, |mixed, number| scrambled(mixed ^ *number as u64));
+        Self::new(mixed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = scrambled(self.0.wrapping_add(1));
         self.0
     }
@@ -35,6 +43,14 @@ impl Chance {
             Ok(end) if end > 0 => (self.next() % end) as i64,
             _ => 0,
         }
+    }
+
+    /// A factor from 1 - `share` to 1 + `share`.
+    pub(crate) fn factor(&mut self, share: f64) -> f64 {
+        /// The number of steps in which factors differ.
+        const STEPS: u64 = 1 << 20;
+        let unit = (self.next() % STEPS) as f64 / STEPS as f64;
+        1.0 + share * (2.0 * unit - 1.0)
     }
 }
 

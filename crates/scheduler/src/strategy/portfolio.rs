@@ -27,7 +27,7 @@ type Algorithm = for<'w, 'a> fn(&PricedStart<'w, 'a>, &[PodId], u64, Stop<'_>) -
 
 /// With more pods than this, only the first two strategies run. README.md: without the bound, plans cost the same and take a quarter more
 /// time; the others win only small inputs.
-const PRICED_PODS_MAX: usize = 2000;
+pub(super) const PRICED_PODS_MAX: usize = 2000;
 
 /// With more pods than this, cheapest packing does not search for the best balanced outcome, too: it would take twice as long.
 const BOTH_AIMS_PODS_MAX: usize = 10_000;

@@ -2,8 +2,9 @@
 
 use crate::dense::amounts::{Amounts, add, fits, subtract};
 use crate::search::specs::SpecId;
+use crate::strategy::repacking::filling::{Filling, Item, Start};
 use crate::strategy::repacking::quotes::Quotes;
-use crate::strategy::repacking::recreate::{Filling, Item, Recreator, Start};
+use crate::strategy::repacking::recreate::Recreator;
 
 /// The pods that are still to be placed, together.
 struct Rest {

@@ -7,6 +7,7 @@
 
 mod exact;
 mod few_nodes;
+mod filling;
 mod joining;
 mod node;
 mod quotes;

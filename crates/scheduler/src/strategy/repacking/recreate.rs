@@ -1,53 +1,37 @@
 //! Ruin and recreate: takes a few nodes apart and packs their movable pods anew, always onto the node with the highest value per dollar.
 
-use crate::compile::catalogue::RowId;
+use crate::chance::Chance;
 use crate::compile::classes::ClassId;
-use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
-use crate::dense::amounts::{Amounts, add, fits, subtract};
+use crate::dense::amounts::{Amounts, add, fits};
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
-use crate::strategy::lp_duals::value_of;
 use crate::strategy::pod_values::PodValues;
 use crate::strategy::repacking::exact::EXACT_MAX;
+use crate::strategy::repacking::filling::{Filling, Item, Start, Weights};
 use crate::strategy::repacking::node::{Node, Pins, kept};
 use crate::strategy::repacking::quotes::{Offer, Quotes};
 use crate::strategy::repacking::rules::{Members, MoveRules, add_member};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// Of the pods of one class that would fit a node, this fraction is added at once. Smaller steps mix classes better and take longer.
-const STEP: i64 = 8;
-/// The largest number of rows tried for a node.
-const ROWS_MAX: usize = 24;
 /// A filling whose value per dollar is this close to the best is as good, and the one with more value wins: fewer, larger nodes.
 const EQUAL_RATIO: f64 = 0.999;
 
-/// Pods of one class that may move, and the domains their node must be in.
-pub(super) struct Item {
-    pub(super) class: ClassId,
-    kept: Pins,
-    pub(super) count: u32,
+/// How much a recreation differs from another one of the same nodes: it weighs pods and nodes by factors that are up to these shares away from 1.
+#[derive(Clone, Copy)]
+pub(super) struct Variation {
+    pub(super) classes: f64,
+    pub(super) nodes: f64,
 }
 
-/// A node before it is filled.
-pub(super) struct Start {
-    /// The node with the pods that stay, if it is an existing one.
-    pub(super) base: Option<usize>,
-    pins: Pins,
-    pub(super) spec: SpecId,
-    pub(super) used: Amounts,
-    members: Members,
-    /// What it costs without further pods.
-    pub(super) price: i64,
-}
-
-/// A node filled with pods.
-pub(super) struct Filling {
-    added: SmallVec<[(usize, u32); 6]>,
-    pub(super) used: Amounts,
-    pub(super) price: i64,
-    pub(super) value: f64,
+impl Variation {
+    /// Equal nodes are recreated equally.
+    pub(super) const NONE: Self = Self {
+        classes: 0.0,
+        nodes: 0.0,
+    };
 }
 
 /// Takes nodes apart and packs their pods anew.
@@ -58,6 +42,8 @@ pub(super) struct Recreator<'x, 'y, 'w, 'a> {
     pub(super) quotes: Quotes,
     /// Steps taken so far.
     pub(super) work: u64,
+    pub(super) variation: Variation,
+    pub(super) chance: Chance,
 }
 
 impl Recreator<'_, '_, '_, '_> {
@@ -154,9 +140,15 @@ impl Recreator<'_, '_, '_, '_> {
                 price: 0,
             });
         }
+        let seed = self.chance.next();
         let items = items
             .into_iter()
-            .map(|((class, kept), count)| Item { class, kept, count })
+            .map(|((class, kept), count)| Item {
+                class,
+                kept,
+                count,
+                weights: self.weights(class, seed),
+            })
             .collect();
         Some((items, starts))
     }
@@ -191,28 +183,65 @@ impl Recreator<'_, '_, '_, '_> {
         Some((spec, used))
     }
 
+    /// What the requests of a class are worth, by resource. In one recreation, equal requests are worth as much.
+    fn weights(&self, class: ClassId, seed: u64) -> Weights {
+        let requests = self.assignment.problem.requests(class);
+        let Some(prices) = self.values.unit_prices_for(class) else {
+            return SmallVec::from_elem(0.0, requests.len());
+        };
+        let factor = Chance::of(seed, requests).factor(self.variation.classes);
+        let weighed = requests.iter().zip(prices);
+        weighed
+            .map(|(request, price)| *request as f64 * price * factor)
+            .collect()
+    }
+
     /// The filling with the highest value per dollar over all starts and rows.
     fn best_filling(&mut self, starts: &[Start], items: &[Item]) -> Option<(usize, Filling)> {
-        let mut best: Option<(f64, usize, Filling)> = None;
-        for (at, start) in starts.iter().enumerate() {
-            let offers = self.quotes.offers(self.assignment, start.spec);
+        let offers: Vec<Rc<[Offer]>> = starts
+            .iter()
+            .map(|start| self.quotes.offers(self.assignment, start.spec))
+            .collect();
+        let highest = self.highest_unit_prices(items);
+        let mut tries: Vec<(f64, usize, &Offer)> = Vec::new();
+        for (at, (start, offers)) in starts.iter().zip(&offers).enumerate() {
             let roomy = offers.iter().filter(|offer| fits(&start.used, &offer.room));
-            for offer in roomy.take(ROWS_MAX) {
-                let Some(filling) = self.fill(start, offer, items) else {
-                    continue;
-                };
-                let paid = (filling.price - start.price).max(1) as f64;
-                let ratio = filling.value / paid;
-                let better = best.as_ref().is_none_or(|(most, _, known)| {
-                    ratio * EQUAL_RATIO > *most || (ratio > most * EQUAL_RATIO && filling.value > known.value)
-                });
-                if better {
-                    let most = best.as_ref().map_or(0.0, |best| best.0);
-                    best = Some((ratio.max(most), at, filling));
-                }
+            tries.extend(roomy.map(|offer| (ratio_limit(start, offer, &highest), at, offer)));
+        }
+        tries.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut best: Option<(f64, usize, Filling)> = None;
+        for (limit, at, offer) in tries {
+            let limit = limit * (1.0 + self.variation.nodes);
+            if best.as_ref().is_some_and(|(most, ..)| limit < most * EQUAL_RATIO) {
+                break;
+            }
+            let start = &starts[at];
+            let Some(filling) = self.fill(start, offer, items) else {
+                continue;
+            };
+            let paid = (filling.price - start.price).max(1) as f64;
+            let ratio = filling.value / paid * self.chance.factor(self.variation.nodes);
+            let better = best.as_ref().is_none_or(|(most, _, known)| {
+                ratio * EQUAL_RATIO > *most || (ratio > most * EQUAL_RATIO && filling.value > known.value)
+            });
+            if better {
+                let most = best.as_ref().map_or(0.0, |best| best.0);
+                best = Some((ratio.max(most), at, filling));
             }
         }
         best.map(|(_, at, filling)| (at, filling))
+    }
+
+    /// The highest unit price of each resource for any of the pods.
+    fn highest_unit_prices(&self, items: &[Item]) -> Weights {
+        let mut highest: Weights = SmallVec::from_elem(0.0, self.assignment.problem.resources.len());
+        for item in items.iter().filter(|item| item.count > 0) {
+            let prices = self.values.unit_prices_for(item.class).into_iter().flatten();
+            for (highest, price) in highest.iter_mut().zip(prices) {
+                *highest = highest.max(*price);
+            }
+        }
+        highest
     }
 
     /// What some pods of a class request together.
@@ -225,106 +254,16 @@ impl Recreator<'_, '_, '_, '_> {
     pub(super) fn pod_value(&self, class: ClassId) -> f64 {
         self.values.by_class[class].map_or(0.0, |(_, value)| value)
     }
+}
 
-    /// Fills a node of a row: always with the class whose requests match the free resources best. Returns `None` where no pod fits.
-    pub(super) fn fill(&mut self, start: &Start, offer: &Offer, items: &[Item]) -> Option<Filling> {
-        let problem = self.assignment.problem;
-        let inside = |item: &Item| item.count > 0 && item.kept.iter().all(|pin| start.pins.contains(pin));
-        let mut candidates: SmallVec<[(usize, u32); 16]> = items
-            .iter()
-            .enumerate()
-            .filter(|(_, item)| inside(item))
-            .map(|(at, item)| (at, item.count))
-            .collect();
-        let mut left = offer.room.clone();
-        subtract(&mut left, &start.used);
-        let (mut spec, mut members) = (start.spec, start.members.clone());
-        let mut filling = Filling {
-            added: SmallVec::new(),
-            used: start.used.clone(),
-            price: 0,
-            value: 0.0,
-        };
-        loop {
-            candidates.retain(|(at, n)| *n > 0 && fits(problem.requests(items[*at].class), &left));
-            self.work += 1 + candidates.len() as u64 / 4;
-            let score = |at: usize| self.alignment(problem, items[at].class, &left, &offer.room);
-            let best = candidates
-                .iter()
-                .enumerate()
-                .map(|(position, (at, _))| (score(*at), position));
-            let Some((_, position)) = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))) else {
-                break;
-            };
-            let (at, available) = candidates[position];
-            let class = items[at].class;
-            let Some(n) = self.addable(class, available, &left, &members, (&mut spec, offer.row)) else {
-                candidates.remove(position);
-                continue;
-            };
-            candidates[position].1 -= n;
-            let total = self.requests_of(class, n);
-            subtract(&mut left, &total);
-            add(&mut filling.used, &total);
-            filling.value += self.pod_value(class) * f64::from(n);
-            add_member(&mut members, class, n);
-            match filling.added.iter_mut().find(|added| added.0 == at) {
-                Some(added) => added.1 += n,
-                None => filling.added.push((at, n)),
-            }
-        }
-        if filling.added.is_empty() {
-            return None;
-        }
-        filling.price = self.quotes.price(self.assignment, spec, &filling.used)?;
-        Some(filling)
-    }
-
-    /// How well the requests of a class match what is left of a row.
-    fn alignment(&self, problem: &Problem<'_>, class: ClassId, left: &[i64], room: &[i64]) -> f64 {
-        let requests = problem.requests(class);
-        let Some(unit_prices) = self.values.unit_prices_for(class) else {
-            return 0.0;
-        };
-        let mut sum = 0.0;
-        for (at, request) in requests.iter().enumerate() {
-            if room[at] > 0 {
-                sum += unit_prices[at] * *request as f64 * (left[at] as f64 / room[at] as f64);
-            }
-        }
-        if sum > 0.0 {
-            sum
-        } else {
-            value_of(unit_prices, requests)
-        }
-    }
-
-    /// The number of pods of a class that may be added at once to a node. Updates its spec. `None` where the node may not take any.
-    fn addable(
-        &mut self,
-        class: ClassId,
-        available: u32,
-        left: &[i64],
-        members: &Members,
-        (spec, row): (&mut SpecId, RowId),
-    ) -> Option<u32> {
-        if !self.rules.allow(members, class) {
-            return None;
-        }
-        if !members.iter().any(|member| member.0 == class) {
-            let merged = Quotes::with_class(self.assignment, *spec, class)?;
-            if !self.assignment.specs.get(merged).rows.get(row) {
-                return None;
-            }
-            *spec = merged;
-        }
-        if !self.rules.unlimited(class) {
-            return Some(1);
-        }
-        let requests = self.assignment.problem.requests(class).iter().zip(left);
-        let asked = requests.filter(|(want, _)| **want > 0);
-        let fitting = asked.map(|(want, have)| have / want).min().unwrap_or(1);
-        let n = (fitting / STEP).max(1).min(i64::from(available));
-        u32::try_from(n).ok()
-    }
+/// The highest value per dollar that a filling may have: all that is left of the row, at the highest unit price for any pod. A filling that fits a
+/// cheaper row is found there.
+fn ratio_limit(start: &Start, offer: &Offer, highest: &[f64]) -> f64 {
+    let left = offer
+        .room
+        .iter()
+        .zip(&start.used)
+        .map(|(room, used)| room.saturating_sub(*used));
+    let value: f64 = left.zip(highest).map(|(left, price)| left as f64 * price).sum();
+    value / offer.price.saturating_sub(start.price).max(1) as f64
 }

@@ -1,28 +1,36 @@
 //! The entry point: chooses which nodes are taken apart, and keeps what is cheaper.
 
+use crate::chance::Chance;
 use crate::compile::queue::PodId;
 use crate::strategy::objective::Objective;
 use crate::strategy::outcome::{Outcome, Stop};
+use crate::strategy::portfolio::PRICED_PODS_MAX;
 use crate::strategy::priced_start::PricedStart;
 use crate::strategy::repacking::exact::EXACT_MAX;
 use crate::strategy::repacking::node::{Node, nodes};
 use crate::strategy::repacking::quotes::Quotes;
-use crate::strategy::repacking::recreate::Recreator;
+use crate::strategy::repacking::recreate::{Recreator, Variation};
 use crate::strategy::repacking::replay::replay;
 use crate::strategy::repacking::rules::MoveRules;
 use rustc_hash::FxHashSet;
 
-/// The work of taking nodes apart, as a part of the effort of a strategy.
-const EFFORT_DIVISOR: u64 = 16;
-/// Small plans get less: so much work, and so much more for each pod. Otherwise 50 pods would wait eight times as long for a plan.
+/// The work of taking nodes apart: so much for a plan, and so much more for each pod ...
 const WORK_MIN: u64 = 4_000;
-const WORK_PER_POD: u64 = 200;
+const WORK_PER_POD: u64 = 1_600;
+/// ... but no more than this part of the effort of a strategy, and less for plans that take long anyway.
+const EFFORT_DIVISOR: u64 = 4;
+const EFFORT_DIVISOR_LARGE: u64 = 16;
 /// The number of nodes taken apart together, in turn.
 const SIZES: [usize; 6] = [1, 2, 2, 3, 2, 4];
 /// Nodes with more movable pods together than this are not taken apart.
 const PODS_MAX: u32 = 1500;
-/// Each node is taken apart at most this often with others.
-const SWEEPS_MAX: usize = 12;
+/// The search ends when each node was taken apart this often in a row, with others, and nothing was found. docs/packing.md has what more costs.
+const SWEEPS_IN_VAIN: usize = 30;
+/// The first sweep makes the best of each node. Later ones vary, and find other nodes for pods that were taken apart together before.
+const VARIATION: Variation = Variation {
+    classes: 0.4,
+    nodes: 0.03,
+};
 
 /// An outcome with the pods of another one on cheaper nodes. Returns `None` where none was found.
 pub(in crate::strategy) fn repack<'w, 'a>(
@@ -52,9 +60,17 @@ pub(in crate::strategy) fn repack<'w, 'a>(
         rules: &rules,
         quotes: Quotes::new(node_costs),
         work: 0,
+        variation: Variation::NONE,
+        // A fixed seed: equal input gives equal plans.
+        chance: Chance::new(0),
     };
     let in_proportion = WORK_MIN + WORK_PER_POD * queue.len() as u64;
-    let effort = in_proportion.min(problem.options.effort / EFFORT_DIVISOR);
+    let divisor = if queue.len() > PRICED_PODS_MAX {
+        EFFORT_DIVISOR_LARGE
+    } else {
+        EFFORT_DIVISOR
+    };
+    let effort = in_proportion.min(problem.options.effort / divisor);
     let joined = recreator.join(&mut nodes, objective);
     if !improve(&mut recreator, &mut nodes, objective, effort, stop) && !joined {
         return None;
@@ -70,14 +86,6 @@ fn improve(
     effort: u64,
     stop: Stop<'_>,
 ) -> bool {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut below = move |n: usize| {
-        // A xorshift generator with a fixed start: equal input gives equal plans.
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % n.max(1) as u64) as usize
-    };
     let mut improved = false;
     let mut all: Vec<usize> = (0..nodes.len()).collect();
     if nodes.iter().map(Node::movable).sum::<u32>() <= EXACT_MAX
@@ -87,23 +95,30 @@ fn improve(
         replace(nodes, all, better);
         improved = true;
     }
-    for sweep in 0..SWEEPS_MAX {
+    let mut in_vain = 0;
+    for sweep in 0.. {
         let mut found = false;
         for turn in 0..nodes.len() {
             if recreator.work > effort || stop() || nodes.is_empty() {
                 return improved;
             }
+            let first = turn.min(nodes.len() - 1);
+            if nodes[first].movable() == 0 {
+                continue;
+            }
             let size = SIZES[(turn + sweep) % SIZES.len()];
-            let mut ruined = choose(nodes, turn.min(nodes.len() - 1), size, &mut below);
+            let mut ruined = choose(nodes, first, size, &mut recreator.chance);
             if let Some(better) = better(recreator, nodes, &mut ruined, objective) {
                 replace(nodes, ruined, better);
                 found = true;
             }
         }
         improved |= found;
-        if !found && sweep >= SIZES.len() {
+        in_vain = if found { 0 } else { in_vain + 1 };
+        if in_vain >= SWEEPS_IN_VAIN {
             break;
         }
+        recreator.variation = VARIATION;
     }
     improved
 }
@@ -118,14 +133,14 @@ fn replace(nodes: &mut Vec<Node>, mut gone: Vec<usize>, others: Vec<Node>) {
 }
 
 /// A node and others of its template, at most `size` with movable pods.
-fn choose(nodes: &[Node], first: usize, size: usize, below: &mut impl FnMut(usize) -> usize) -> Vec<usize> {
+fn choose(nodes: &[Node], first: usize, size: usize, chance: &mut Chance) -> Vec<usize> {
     let mut chosen = vec![first];
     let mut pods = nodes[first].movable();
     for _ in 0..size * 4 {
         if chosen.len() >= size {
             break;
         }
-        let other = below(nodes.len());
+        let other = chance.below(nodes.len() as i64) as usize;
         let fits = nodes[other].template == nodes[first].template && pods + nodes[other].movable() <= PODS_MAX;
         if fits && !chosen.contains(&other) {
             pods += nodes[other].movable();
