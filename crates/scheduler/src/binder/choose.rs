@@ -9,7 +9,7 @@ use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
-use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind};
+use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind, repack_with_room};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
@@ -255,7 +255,9 @@ pub(crate) fn choose<'w, 'a>(
         return search.chosen.outcome;
     }
     let equal = equal_nodes(&search.chosen.outcome, &objective, stop);
-    for outcome in equal.into_iter().chain(others.into_iter().map(|(_, outcome)| outcome)) {
+    let roomy = repack_with_room(&search.chosen.outcome, &objective, stop);
+    let others = others.into_iter().map(|(_, outcome)| outcome);
+    for outcome in equal.into_iter().chain(roomy).chain(others) {
         if search.is_over() {
             return search.chosen.outcome;
         }

@@ -26,4 +26,4 @@ pub(crate) use objective::{Objective, Rank};
 pub use outcome::Strategy;
 pub(crate) use outcome::{Outcome, Stop};
 pub(crate) use portfolio::{Ranked, ranked};
-pub(crate) use repacking::{BoundPlace, rebind};
+pub(crate) use repacking::{BoundPlace, rebind, repack_with_room};

@@ -16,8 +16,10 @@ mod recreate;
 mod repack;
 mod replay;
 mod rules;
+mod with_room;
 
 pub(super) use node::Pins;
 pub(crate) use rebind::{BoundPlace, rebind};
 pub(super) use repack::repack;
 pub(super) use replay::place_on_node;
+pub(crate) use with_room::repack_with_room;

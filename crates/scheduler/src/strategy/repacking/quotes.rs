@@ -21,16 +21,25 @@ pub(super) struct Offer {
     pub(super) room: Amounts,
 }
 
+/// How much of an amount may be used if a share of it stays free.
+pub(super) fn filled_up_to(usable: i64, free_share: f64) -> i64 {
+    let usable = usable.max(0);
+    usable - (usable as f64 * free_share) as i64
+}
+
 /// The offers of each spec, computed on first use.
 pub(super) struct Quotes {
     node_costs: NodeCosts,
+    /// The share of each resource of a node that stays free.
+    free_share: f64,
     by_spec: FxHashMap<SpecId, Rc<[Offer]>>,
 }
 
 impl Quotes {
-    pub(super) fn new(node_costs: NodeCosts) -> Self {
+    pub(super) fn new(node_costs: NodeCosts, free_share: f64) -> Self {
         Self {
             node_costs,
+            free_share,
             by_spec: FxHashMap::default(),
         }
     }
@@ -49,7 +58,8 @@ impl Quotes {
             if !rows.get(row) {
                 continue;
             }
-            let room: Amounts = problem.usable(template, row).map(|usable| usable.max(0)).collect();
+            let usable = problem.usable(template, row);
+            let room: Amounts = usable.map(|usable| filled_up_to(usable, self.free_share)).collect();
             let no_more = |known: &Offer| room.iter().zip(&known.room).all(|(mine, known)| mine <= known);
             if !offers.iter().any(no_more) {
                 let price = price.pico().saturating_add(self.node_costs[template]);

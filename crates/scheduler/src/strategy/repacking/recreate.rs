@@ -196,6 +196,17 @@ impl Recreator<'_, '_, '_, '_> {
             .collect()
     }
 
+    /// Gives a node the price of the cheapest row for its pods. It keeps its price where there is none.
+    pub(super) fn quote_again(&mut self, node: &mut Node) {
+        let mut members = node.fixed.clone();
+        for (class, n) in &node.loose {
+            add_member(&mut members, *class, *n);
+        }
+        let with = self.spec_with(node.template, &node.pins, &members);
+        let price = with.and_then(|(spec, used)| self.quotes.price(self.assignment, spec, &used));
+        node.price = price.unwrap_or(node.price);
+    }
+
     /// The filling with the highest value per dollar over all starts and rows.
     fn best_filling(&mut self, starts: &[Start], items: &[Item]) -> Option<(usize, Filling)> {
         let offers: Vec<Rc<[Offer]>> = starts

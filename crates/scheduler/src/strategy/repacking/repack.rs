@@ -40,6 +40,18 @@ pub(in crate::strategy) fn repack<'w, 'a>(
     queue: &[PodId],
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
+    repack_leaving(0.0, outcome, start, objective, queue, stop)
+}
+
+/// [`repack`], leaving a share of each node free. With a share, there is a result even if no nodes were found that cost less.
+pub(super) fn repack_leaving<'w, 'a>(
+    free_share: f64,
+    outcome: &Outcome<'w, 'a>,
+    start: &PricedStart<'w, 'a>,
+    objective: &Objective,
+    queue: &[PodId],
+    stop: Stop<'_>,
+) -> Option<Outcome<'w, 'a>> {
     let problem = outcome.assignment.problem;
     let mut assignment = outcome.assignment.clone();
     let rules = MoveRules::new(problem);
@@ -58,7 +70,7 @@ pub(in crate::strategy) fn repack<'w, 'a>(
         assignment: &mut assignment,
         values: &start.values,
         rules: &rules,
-        quotes: Quotes::new(node_costs),
+        quotes: Quotes::new(node_costs, free_share),
         work: 0,
         variation: Variation::NONE,
         // A fixed seed: equal input gives equal plans.
@@ -71,8 +83,13 @@ pub(in crate::strategy) fn repack<'w, 'a>(
         EFFORT_DIVISOR
     };
     let effort = in_proportion.min(problem.options.effort / divisor);
+    let leaves_room = free_share > 0.0;
+    if leaves_room {
+        nodes.iter_mut().for_each(|node| recreator.quote_again(node));
+    }
     let joined = recreator.join(&mut nodes, objective);
-    if !improve(&mut recreator, &mut nodes, objective, effort, stop) && !joined {
+    let improved = improve(&mut recreator, &mut nodes, objective, effort, stop);
+    if !improved && !joined && !leaves_room {
         return None;
     }
     replay(outcome, start, &nodes, &rules, queue, stop)

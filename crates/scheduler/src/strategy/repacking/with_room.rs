@@ -1,0 +1,37 @@
+//! Repacking that leaves a part of each node free.
+
+use crate::compile::catalogue::RowId;
+use crate::strategy::objective::Objective;
+use crate::strategy::outcome::{Outcome, Stop};
+use crate::strategy::priced_start::PricedStart;
+use crate::strategy::repacking::quotes::filled_up_to;
+use crate::strategy::repacking::repack::repack_leaving;
+
+/// The share of each resource that stays free. docs/packing.md has what comes of it.
+const FREE_SHARE: f64 = 0.03;
+
+/// An outcome with the pods of another one on nodes of which a part stays free, where larger nodes can be had: kube-scheduler may bind pods to other
+/// nodes than planned, and the pods planned there find room elsewhere.
+pub(crate) fn repack_with_room<'w, 'a>(
+    outcome: &Outcome<'w, 'a>,
+    objective: &Objective,
+    stop: Stop<'_>,
+) -> Option<Outcome<'w, 'a>> {
+    let problem = outcome.assignment.problem;
+    let (queue, effort) = (&problem.queue, problem.options.effort);
+    let start = PricedStart::new(outcome.assignment.instance, queue, effort, objective.node_costs(0.0));
+    let mut repacked = repack_leaving(FREE_SHARE, outcome, &start, objective, queue, stop)?;
+    let assignment = &mut repacked.assignment;
+    for at in assignment.claims.ids() {
+        let claim = &assignment.claims[at];
+        let leaves_room = |row: &RowId| {
+            let usable = problem.usable(claim.template, *row).zip(&claim.used);
+            usable
+                .into_iter()
+                .all(|(usable, used)| *used <= filled_up_to(usable, FREE_SHARE))
+        };
+        let rows = claim.rows.iter().filter(leaves_room).collect();
+        assignment.try_restrict_rows(at, rows);
+    }
+    (repacked.unattempted.is_empty() && assignment.narrow_to_limits()).then_some(repacked)
+}
