@@ -241,11 +241,13 @@ fn main() {
             });
             if list {
                 println!(
-                    "{number:>4} {:<14} {name:<28} {:>9.4} $/h {:>5} nodes {:>6} pods {:>8.1} ms",
+                    "{number:>4} {:<14} {name:<28} {:>9.4} $/h {:>5} nodes {:>6} pods, gap {:>5.1} %, with few nodes {:>5.1} %, {:>6.1} ms",
                     workload.kind,
                     figures.price.per_hour(),
                     figures.nodes,
                     figures.pods,
+                    100.0 * gaps.of_any,
+                    100.0 * gaps.of_few,
                     took.as_secs_f64() * 1000.0
                 );
             }
