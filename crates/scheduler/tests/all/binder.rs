@@ -304,6 +304,28 @@ fn plans_cost_less_in_the_end_when_they_count_with_pods_that_come() {
 }
 
 #[test]
+fn nodes_have_room_for_pods_that_are_bound_elsewhere() {
+    // These pods fill nodes of 16 and 4 cores, 3 + 3 + 2 + ... A pod of 3 cores is left over where others of 2 are bound as no plan has it.
+    let mut text = String::from("pool default\npod two*4 cpu=2 mem=256Mi\npod three*4 cpu=3 mem=256Mi\n");
+    for cpu in [2, 4, 8, 16, 32] {
+        let price = 0.05 * f64::from(cpu);
+        text.push_str(&format!("type t{cpu} cpu={cpu} mem={}Gi price={price:.2}\n", cpu * 4));
+    }
+    let fixture = Fixture::read(&text);
+    let left_over = |forecast_binding| {
+        let options = options(Packing::Balanced, forecast_binding);
+        let plan = fixture.solve(&options);
+        let scale_ups: Vec<Arrivals> = (100..108)
+            .map(|seed| Arrivals::within(plan.launches.len(), (2_600, 7_700), 2_000, 4, seed))
+            .collect();
+        let all = forecasts(&fixture, &plan, &options, &scale_ups);
+        all.iter().filter(|one| !one.left_over.is_empty()).count()
+    };
+    assert!(left_over(false) > 4);
+    assert_eq!(left_over(true), 0);
+}
+
+#[test]
 fn pods_that_need_a_node_each_are_planned_onto_equal_nodes() {
     let mut fixture = Fixture::read(&spread_workloads(20));
     // Workloads that are created one after the other: the oldest pods have the longest back-off when machines come.

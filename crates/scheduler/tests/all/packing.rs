@@ -383,3 +383,49 @@ fn the_bound_of_a_number_of_nodes_knows_that_few_nodes_are_large_ones() {
         assert!((least..=most).contains(&bound.per_hour()), "{nodes} nodes: {bound}");
     }
 }
+
+/// Pods spread over hostnames, beside pods without constraints, on spot capacity: the same few nodes are taken apart again and again, and other nodes
+/// must be found for their pods.
+#[test]
+fn plans_for_pods_that_spread_over_hostnames_are_near_the_bound() {
+    let (mut gaps, clusters) = (0.0, 6);
+    for seed in 0..clusters {
+        let mut draw = Draw::new(seed);
+        let mut text = String::from("pool default\n");
+        for (family, ratio, per_core) in [("c", 2, 0.0425), ("m", 4, 0.048), ("r", 8, 0.063)] {
+            for cpu in [2, 4, 8, 16, 32, 48, 64, 96] {
+                for generation in 5..8 {
+                    let price = per_core * f64::from(cpu) * (0.25 + draw.below(45) as f64 / 100.0);
+                    let memory = cpu * ratio;
+                    let _ = writeln!(
+                        text,
+                        "type {family}{generation}-{cpu} cpu={cpu} mem={memory}Gi price={price:.4}"
+                    );
+                }
+            }
+        }
+        for app in 0..30 {
+            let replicas = draw.pick(&[1, 2, 2, 3, 3, 5, 8, 10, 20, 40]);
+            let cpu = draw.pick(&["0.05", "0.1", "0.25", "0.5", "1", "1.5", "2", "4"]);
+            let memory = draw.pick(&["64Mi", "128Mi", "256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi"]);
+            let spread = match draw.below(3) {
+                0 => String::new(),
+                skew => format!("spread=host/{skew}/app=w{app}"),
+            };
+            let _ = writeln!(
+                text,
+                "pod w{app}*{replicas} cpu={cpu} mem={memory} label=app=w{app} {spread}"
+            );
+        }
+        let fixture = Fixture::read(&text);
+        let options = Options {
+            forecast_binding: false,
+            ..Options::default()
+        };
+        let plan = fixture.solve(&options);
+        let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+        gaps += plan.price().per_hour() / bound.per_hour() - 1.0;
+    }
+    let mean = gaps / clusters as f64;
+    assert!(mean < 0.14, "{mean}");
+}

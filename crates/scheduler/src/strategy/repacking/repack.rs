@@ -24,7 +24,7 @@ const EFFORT_DIVISOR_LARGE: u64 = 16;
 const SIZES: [usize; 6] = [1, 2, 2, 3, 2, 4];
 /// Nodes with more movable pods together than this are not taken apart.
 const PODS_MAX: u32 = 1500;
-/// The search ends when each node was taken apart this often in a row, with others, and nothing was found. docs/packing.md has what more costs.
+/// The search ends when each node was taken apart this often in a row, with others, and nothing was found.
 const SWEEPS_IN_VAIN: usize = 30;
 /// The first sweep makes the best of each node. Later ones vary, and find other nodes for pods that were taken apart together before.
 const VARIATION: Variation = Variation {

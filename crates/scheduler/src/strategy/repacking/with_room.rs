@@ -7,7 +7,7 @@ use crate::strategy::priced_start::PricedStart;
 use crate::strategy::repacking::quotes::filled_up_to;
 use crate::strategy::repacking::repack::repack_leaving;
 
-/// The share of each resource that stays free. docs/packing.md has what comes of it.
+/// The share of each resource that stays free.
 const FREE_SHARE: f64 = 0.03;
 
 /// An outcome with the pods of another one on nodes of which a part stays free, where larger nodes can be had: kube-scheduler may bind pods to other
