@@ -125,24 +125,21 @@ pub(crate) fn print(worlds: u64) {
     let upstream = ("upstream", with(Packing::Upstream, false));
     let balanced = ("balanced", with(Packing::Balanced, false));
     let forecast = ("balanced, binding forecast", with(Packing::Balanced, true));
+    let more = Options {
+        more_pods_coming: true,
+        ..forecast.1.clone()
+    };
+    let more = ("balanced, forecast with pods that may come", more);
     let complete = [
         upstream.clone(),
         ("cheapest", with(Packing::Cheapest, false)),
         ("cheapest, binding forecast", with(Packing::Cheapest, true)),
         balanced.clone(),
         forecast.clone(),
+        more.clone(),
     ];
     print_course(worlds, Course::Complete, &complete);
-    let more = Options {
-        more_pods_coming: true,
-        ..forecast.1.clone()
-    };
-    let goes_on = [
-        upstream,
-        balanced,
-        forecast,
-        ("balanced, forecast with the pods that come", more),
-    ];
+    let goes_on = [upstream, balanced, forecast, more];
     print_course(worlds, Course::GoesOn, &goes_on);
 }
 

@@ -31,6 +31,8 @@ pub struct Arrivals {
     pub seed: Option<u64>,
     /// How many pods at the end of the question are no pods of the plan, but are created after it.
     pub later_pods: usize,
+    /// Whether these pods come at all.
+    pub later_pods_come: bool,
 }
 
 impl Arrivals {
@@ -49,6 +51,7 @@ impl Arrivals {
             attempt: ATTEMPT,
             seed: None,
             later_pods: 0,
+            later_pods_come: true,
         }
     }
 
@@ -99,6 +102,7 @@ impl Arrivals {
             attempt,
             seed: Some(seed),
             later_pods: 0,
+            later_pods_come: true,
         }
     }
 }

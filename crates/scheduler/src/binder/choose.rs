@@ -70,11 +70,13 @@ impl Chooser<'_> {
             return Err(Box::new(outcome));
         };
         let arrivals = arrivals(machines, self.attempts(&outcome)).into_iter();
-        let with_later = |arrivals| Arrivals {
+        // Nothing tells when a scale-up ends, so later pods come in every other one.
+        let with_later = |(at, arrivals): (usize, Arrivals)| Arrivals {
             later_pods: self.later_pods,
+            later_pods_come: at % 2 == 0,
             ..arrivals
         };
-        let arrivals: Vec<Arrivals> = arrivals.map(with_later).collect();
+        let arrivals: Vec<Arrivals> = arrivals.enumerate().map(with_later).collect();
         let after = |rounds: &[Round]| rank_after(rank, machines, rounds, arrivals.len());
         // With each further scale-up an outcome comes later, never earlier.
         let is_better = |rounds: &[Round]| most.is_none_or(|most| after(rounds) < most);

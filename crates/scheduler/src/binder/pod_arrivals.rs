@@ -15,7 +15,7 @@ const AGE_MAX: Millis = 20_000;
 const SECOND: Millis = 1_000;
 
 /// When pods come into kube-scheduler's queue, in their order. Those that run elsewhere come last: their successors do not exist yet.
-/// Pods that are created after the plan come at their time. Creation times have whole seconds: the pods of a second come one after the other, in an
+/// Pods that are created after the plan come at their time, or not at all. Creation times have whole seconds: the pods of a second come one after the other, in an
 /// order that depends on a seed.
 pub(super) fn pod_arrivals(
     problem: &Problem<'_>,
@@ -24,6 +24,7 @@ pub(super) fn pod_arrivals(
     end: Millis,
 ) -> Vec<(Millis, PodId)> {
     let mut queue = queue.to_vec();
+    queue.retain(|pod| arrivals.later_pods_come || arrivals.is_planned(problem, *pod));
     let second = |id: &PodId| created_in(problem, *id);
     if let Some(seed) = arrivals.seed {
         let together = queue.chunk_by_mut(|a, b| second(a) == second(b));
