@@ -127,7 +127,7 @@ pub(crate) fn print(worlds: u64) {
     let forecast = ("balanced, binding forecast", with(Packing::Balanced, true));
     let more = Options {
         more_pods_coming: true,
-        ..forecast.1.clone()
+        ..with(Packing::Balanced, true)
     };
     let more = ("balanced, forecast with pods that may come", more);
     let complete = [
