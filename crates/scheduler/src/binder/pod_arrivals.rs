@@ -15,8 +15,8 @@ const AGE_MAX: Millis = 20_000;
 const SECOND: Millis = 1_000;
 
 /// When pods come into kube-scheduler's queue, in their order. Those that run elsewhere come last: their successors do not exist yet.
-/// Pods that are created after the plan come at their time, or not at all. Creation times have whole seconds: the pods of a second come one after the other, in an
-/// order that depends on a seed.
+/// Pods that are created after the plan come at their time, or not at all. Creation times have whole seconds: the pods of a second come one
+/// after the other, in an order that depends on a seed.
 pub(super) fn pod_arrivals(
     problem: &Problem<'_>,
     queue: &[PodId],

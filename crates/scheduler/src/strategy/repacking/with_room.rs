@@ -25,10 +25,8 @@ pub(crate) fn repack_with_room<'w, 'a>(
     for at in assignment.claims.ids() {
         let claim = &assignment.claims[at];
         let leaves_room = |row: &RowId| {
-            let usable = problem.usable(claim.template, *row).zip(&claim.used);
-            usable
-                .into_iter()
-                .all(|(usable, used)| *used <= filled_up_to(usable, FREE_SHARE))
+            let mut usable = problem.usable(claim.template, *row).zip(&claim.used);
+            usable.all(|(usable, used)| *used <= filled_up_to(usable, FREE_SHARE))
         };
         let rows = claim.rows.iter().filter(leaves_room).collect();
         assignment.try_restrict_rows(at, rows);
