@@ -27,6 +27,7 @@ impl Chance {
         Self::new(mixed)
     }
 
+    /// Any number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = scrambled(self.0.wrapping_add(1));
         self.0

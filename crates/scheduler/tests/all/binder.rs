@@ -318,7 +318,8 @@ fn plans_cost_hardly_more_when_they_count_with_pods_that_do_not_come() {
 
 #[test]
 fn nodes_have_room_for_pods_that_are_bound_elsewhere() {
-    // These pods fill nodes of 16 and 4 cores, 3 + 3 + 2 + ... A pod of 3 cores is left over where others of 2 are bound as no plan has it.
+    // The cheapest nodes, of 16 and 4 cores, are full with these pods. Where pods of 2 cores are bound to another node than planned, one of
+    // 3 cores is left over.
     let mut text = String::from("pool default\npod two*4 cpu=2 mem=256Mi\npod three*4 cpu=3 mem=256Mi\n");
     for cpu in [2, 4, 8, 16, 32] {
         let price = 0.05 * f64::from(cpu);

@@ -384,8 +384,8 @@ fn the_bound_of_a_number_of_nodes_knows_that_few_nodes_are_large_ones() {
     }
 }
 
-/// Pods spread over hostnames, beside pods without constraints, on spot capacity: the same few nodes are taken apart again and again, and other nodes
-/// must be found for their pods.
+/// Pods spread over hostnames beside pods without constraints, with instance types of very different prices: the same nodes are taken apart again and
+/// again, and each time other nodes must be tried for their pods.
 #[test]
 fn plans_for_pods_that_spread_over_hostnames_are_near_the_bound() {
     let (mut gaps, clusters) = (0.0, 6);

@@ -1,6 +1,7 @@
 //! Repacking: improves a whole plan. It takes a few nodes apart at a time, packs their pods anew and keeps what is cheaper, so that nodes
-//! are split, merged and shrunk and swap pods. Where the plan has more nodes than it may have, its cheapest nodes are joined before. In the end
-//! all pods are placed again one by one, in the order of the plan, so that every constraint is checked.
+//! are split, merged and shrunk and swap pods. Nodes that are taken apart again are packed differently, by a fixed seed. Where the plan has
+//! more nodes than it may have, its cheapest nodes are joined before. In the end all pods are placed again one by one, in the order of the
+//! plan, so that every constraint is checked.
 //!
 //! Pods whose place other pods depend on stay: those with affinity, host ports or volumes, and those that affinity counts. A pod that a
 //! topology constraint counts per domain moves within its domain only, so that no count changes.

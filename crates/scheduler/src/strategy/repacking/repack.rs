@@ -17,8 +17,9 @@ use rustc_hash::FxHashSet;
 /// The work of taking nodes apart: so much for a plan, and so much more for each pod ...
 const WORK_MIN: u64 = 4_000;
 const WORK_PER_POD: u64 = 1_600;
-/// ... but no more than this part of the effort of a strategy, and less for plans that take long anyway.
+/// ... but no more than this part of the effort of a strategy.
 const EFFORT_DIVISOR: u64 = 4;
+/// The same for more than [`PRICED_PODS_MAX`] pods, whose plans take long without it.
 const EFFORT_DIVISOR_LARGE: u64 = 16;
 /// The number of nodes taken apart together, in turn.
 const SIZES: [usize; 6] = [1, 2, 2, 3, 2, 4];
