@@ -1,8 +1,10 @@
-//! The scheduling queue: pods by priority, then by age. An unschedulable pod is tried again after a change in the cluster.
+//! The scheduling queue: pods by priority, then by age. An unschedulable pod is tried again after a change in the cluster that can help it, and
+//! as kube-scheduler does it since version 1.33: where no other pod is to be tried, at once instead of after its back-off.
 
 use crate::store::key_of;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::{Backoff, ObjectKey};
+use kube::ResourceExt;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,11 +16,13 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 const UNSCHEDULABLE_MAX: Duration = Duration::from_secs(300);
 
 /// What changed in the cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wake {
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Wake<'a> {
     All,
     /// A change that can help only pods with volumes.
     Volumes,
+    /// A pod was bound, which can help only pods with affinity to it, and those that are spread with it.
+    Bound(&'a Pod),
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +32,57 @@ struct Entry {
     attempts: u32,
     tried_at: Instant,
     with_volumes: bool,
+    neighbours: Neighbours,
+}
+
+/// The pods on which it depends where a pod may go.
+#[derive(Clone, Debug)]
+enum Neighbours {
+    /// Those with all labels of one of these selectors, in any namespace.
+    Labelled(Vec<BTreeMap<String, String>>),
+    Any,
+}
+
+impl Neighbours {
+    fn of(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let affinity = spec.and_then(|spec| spec.affinity.as_ref());
+        let constraints = spec.and_then(|spec| spec.topology_spread_constraints.as_ref());
+        let selectors = constraints
+            .into_iter()
+            .flatten()
+            .filter_map(|constraint| constraint.label_selector.as_ref());
+        if affinity.is_some_and(|affinity| affinity.pod_affinity.is_some())
+            || selectors.clone().any(|selector| selector.match_expressions.is_some())
+        {
+            return Self::Any;
+        }
+        Self::Labelled(
+            selectors
+                .map(|selector| selector.match_labels.clone().unwrap_or_default())
+                .collect(),
+        )
+    }
+
+    fn include(&self, pod: &Pod) -> bool {
+        match self {
+            Self::Labelled(selectors) => selectors.iter().any(|selector| {
+                let has = |(key, value): (&String, &String)| pod.labels().get(key) == Some(value);
+                selector.iter().all(has)
+            }),
+            Self::Any => true,
+        }
+    }
+}
+
+impl Entry {
+    fn profits(&self, wake: Wake<'_>) -> bool {
+        match wake {
+            Wake::All => true,
+            Wake::Volumes => self.with_volumes,
+            Wake::Bound(pod) => self.neighbours.include(pod),
+        }
+    }
 }
 
 /// Sorts by priority, highest first, then by arrival.
@@ -36,8 +91,10 @@ type Order = (Reverse<i32>, u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum QueueState {
     Active,
-    /// Backing off until then.
+    /// Backing off until then, or until no other pod is to be tried.
     Until(Instant),
+    /// Backing off after an error, until then.
+    UntilAfterError(Instant),
     /// Waiting for a change, at most until then.
     Unschedulable(Instant),
     /// In a scheduling attempt; true if the cluster changed since it began.
@@ -51,8 +108,10 @@ pub(super) struct Queue {
     active: BTreeSet<(Order, ObjectKey)>,
     /// Pods that back off or wait for a change, by when they are tried at the latest.
     timed: BTreeSet<(Instant, ObjectKey)>,
-    /// Pods that wait for a change, those with volumes last.
-    unschedulable: BTreeSet<(bool, ObjectKey)>,
+    /// Those of them that are tried earlier where no other pod is to be tried.
+    woken: BTreeSet<(Instant, Order, ObjectKey)>,
+    /// Pods that wait for a change.
+    unschedulable: BTreeSet<ObjectKey>,
     /// The pods being tried.
     tried: BTreeSet<ObjectKey>,
     arrivals: u64,
@@ -82,6 +141,7 @@ impl Queue {
                     attempts: 0,
                     tried_at: Instant::now(),
                     with_volumes: !crate::volumes::claim_names(pod).is_empty(),
+                    neighbours: Neighbours::of(pod),
                 };
                 self.entries.insert(key.clone(), entry);
                 self.put(&key, QueueState::Active);
@@ -107,11 +167,15 @@ impl Queue {
                 self.active.insert((now.order, key));
             }
             QueueState::Until(due) => {
+                self.timed.insert((due, key.clone()));
+                self.woken.insert((due, now.order, key));
+            }
+            QueueState::UntilAfterError(due) => {
                 self.timed.insert((due, key));
             }
             QueueState::Unschedulable(due) => {
                 self.timed.insert((due, key.clone()));
-                self.unschedulable.insert((now.with_volumes, key));
+                self.unschedulable.insert(key);
             }
             QueueState::Tried(_) => {
                 self.tried.insert(key);
@@ -127,10 +191,14 @@ impl Queue {
             }
             QueueState::Until(due) => {
                 self.timed.remove(&(due, key.clone()));
+                self.woken.remove(&(due, entry.order, key.clone()));
+            }
+            QueueState::UntilAfterError(due) => {
+                self.timed.remove(&(due, key.clone()));
             }
             QueueState::Unschedulable(due) => {
                 self.timed.remove(&(due, key.clone()));
-                self.unschedulable.remove(&(entry.with_volumes, key.clone()));
+                self.unschedulable.remove(key);
             }
             QueueState::Tried(_) => {
                 self.tried.remove(key);
@@ -138,21 +206,15 @@ impl Queue {
         }
     }
 
-    /// Reacts to a change: unschedulable pods are tried again after their back-off.
-    pub(super) fn wake(&mut self, wake: Wake) {
-        let profits = |entry: &Entry| wake == Wake::All || entry.with_volumes;
+    /// Reacts to a change: unschedulable pods that profit are tried again.
+    pub(super) fn wake(&mut self, wake: Wake<'_>) {
         for key in &self.tried {
-            if let Some(entry) = self.entries.get_mut(key).filter(|entry| profits(entry)) {
+            if let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.profits(wake)) {
                 entry.place = QueueState::Tried(true);
             }
         }
-        let woken: Vec<ObjectKey> = match wake {
-            Wake::All => self.unschedulable.iter().map(|(_, key)| key.clone()).collect(),
-            Wake::Volumes => {
-                let from = (true, ObjectKey::new("", ""));
-                self.unschedulable.range(from..).map(|(_, key)| key.clone()).collect()
-            }
-        };
+        let profits = |key: &&ObjectKey| self.entries.get(*key).is_some_and(|entry| entry.profits(wake));
+        let woken: Vec<ObjectKey> = self.unschedulable.iter().filter(profits).cloned().collect();
         for key in woken {
             if let Some(entry) = self.entries.get(&key) {
                 let due = entry.tried_at + BACKOFF.delay(entry.attempts);
@@ -169,7 +231,9 @@ impl Queue {
                 self.put(&key, QueueState::Active);
             }
         }
-        let (_, key) = self.active.first().cloned()?;
+        let active = self.active.first().map(|(_, key)| key);
+        let woken = self.woken.first().map(|(_, _, key)| key);
+        let key = active.or(woken)?.clone();
         self.put(&key, QueueState::Tried(false));
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.tried_at = now;
@@ -193,7 +257,7 @@ impl Queue {
     pub(super) fn again(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);
-        let place = QueueState::Until(Instant::now() + BACKOFF.delay(entry.attempts));
+        let place = QueueState::UntilAfterError(Instant::now() + BACKOFF.delay(entry.attempts));
         self.put(key, place);
     }
 

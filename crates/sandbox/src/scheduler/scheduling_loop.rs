@@ -44,7 +44,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wake(&self, wake: Wake) {
+    pub(super) fn wake(&self, wake: Wake<'_>) {
         self.queue().wake(wake);
         self.changed.notify_one();
     }
@@ -86,8 +86,11 @@ fn listen(context: &ActorContext, shared: &Arc<Shared>) {
         let occupied = |pod: Option<&Pod>| pod.is_some_and(|pod| node_name(pod).is_some() && !is_finished(pod));
         // So does a nominated pod that waits.
         let gave_up_room = change.new.is_none() && change.old.is_some_and(|pod| nominated_node(pod).is_some());
-        if occupied(change.old) != occupied(change.new) || gave_up_room {
-            own.wake(Wake::All);
+        match (occupied(change.old), change.new.filter(|pod| occupied(Some(pod)))) {
+            (false, Some(bound)) => own.wake(Wake::Bound(bound)),
+            (true, None) => own.wake(Wake::All),
+            _ if gave_up_room => own.wake(Wake::All),
+            _ => {}
         }
     });
     let own = Arc::clone(shared);

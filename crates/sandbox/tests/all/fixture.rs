@@ -42,7 +42,7 @@ impl Cluster {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
         let namespaced = !matches!(
             kind.as_str(),
-            "Node" | "StorageClass" | "PriorityClass" | "PersistentVolume" | "CSINode"
+            "Node" | "Namespace" | "StorageClass" | "PriorityClass" | "PersistentVolume" | "CSINode"
         );
         let api = if namespaced {
             Api::namespaced_with(self.client.clone(), "default", &resource)

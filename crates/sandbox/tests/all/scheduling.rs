@@ -66,6 +66,49 @@ async fn waiting_pods_go_to_a_new_node_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_does_not_wait_for_its_back_off_where_nothing_else_is_to_be_tried() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    cluster.create(pod("large", asks("4"))).await;
+    seconds(5).await;
+    cluster.create(pod("waiting", asks("1"))).await;
+    // It is tried again with each, so that its back-off is 10 seconds in the end.
+    for number in 0..8 {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("other-{number}")}});
+        cluster.create(namespace).await;
+        seconds(1).await;
+    }
+    assert_eq!(cluster.running().await, ["large"]);
+    cluster.delete_pod("large").await;
+    seconds(5).await;
+    assert_eq!(cluster.running().await, ["waiting"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_spread_are_tried_again_when_one_of_them_is_bound() {
+    let cluster = Cluster::start().await;
+    cluster.node("n1", "a").await;
+    cluster.node("n2", "b").await;
+    let in_zone = |name: &str, zone: &str| {
+        let mut deployment = workload("Deployment", name, 2, "1");
+        deployment["spec"]["template"]["metadata"]["labels"]["part-of"] = json!("shop");
+        deployment["spec"]["template"]["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone});
+        deployment
+    };
+    let mut spread = in_zone("web", "a");
+    spread["spec"]["template"]["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "nodeAffinityPolicy": "Ignore", "labelSelector": {"matchLabels": {"part-of": "shop"}}}]);
+    cluster.create(spread).await;
+    seconds(60).await;
+    assert_eq!(cluster.running().await.len(), 1, "none runs in the other zone");
+    cluster.create(in_zone("other", "b")).await;
+    seconds(3).await;
+    assert_eq!(cluster.running().await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn scoring_spreads_or_packs() {
     for (scoring, nodes) in [(Scoring::LeastAllocated, 3), (Scoring::MostAllocated, 1)] {
         let cluster = Cluster::with(|builder| builder.scheduler(scoring)).await;
