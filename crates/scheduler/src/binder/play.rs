@@ -139,7 +139,7 @@ impl<'w, 'a> Play<'w, 'a> {
                 continue;
             }
             let next_event = events.peek().map(|event| event.at);
-            match next_event.into_iter().chain(queue.next_end()).min() {
+            match next_event.into_iter().chain(queue.next_pod()).min() {
                 Some(next) => now = next,
                 None => break,
             }
