@@ -4,32 +4,65 @@
 use crate::inputs::Inputs;
 use jiff::SignedDuration;
 use kerf_model::in_flight::{InFlight, LaunchRoom};
+use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
-use kerf_scheduler::PinnedPlacements;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How long a pod waits after its node became ready. kube-scheduler takes about that long for 5,000 pods on two cores (34 seconds in a
 /// measured scale-up), and a pod that fits nowhere should not wait longer.
 const BINDING_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// Pods that were created longer ago wait no longer, whatever becomes of the node that is to come for them.
+const WAITED_MAX: SignedDuration = SignedDuration::from_mins(5);
 
-/// The pods for which a plan launches machines though they were planned onto nodes that kube-scheduler still binds pods to. It binds the pods
-/// of a scale-up to other nodes than planned, so that some find theirs full while others have room. Which pods fit none is known once it has
-/// tried all of them.
-pub(crate) fn held_pods(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacements) -> Vec<Arc<Pod>> {
-    let awaits_binding = |pod: &&Arc<Pod>| {
-        let node = planned.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
-        let node = node.filter(|_| pod.node_name.is_none());
-        let ready_since = node.and_then(|node| inputs.snapshot.node(node)?.lifecycle.initialized_at);
-        ready_since.is_some_and(|since| inputs.now.duration_since(since) < BINDING_MAX)
-    };
-    let mut in_place = plan.existing.iter().flat_map(|placement| &placement.pods);
-    if !in_place.any(|pod| awaits_binding(&pod)) {
-        return Vec::new();
+/// The pods that kube-scheduler may still bind to the nodes of their scale-up.
+///
+/// It binds the pods of a scale-up to other nodes than planned, so that some find theirs full while others have room. Which pods fit none is
+/// known once all nodes are there and it has tried all pods.
+pub(crate) struct Binding<'a> {
+    inputs: Inputs<'a>,
+    /// The NodeClaims whose nodes are still to come, or became ready a moment ago.
+    claims: BTreeSet<&'a str>,
+}
+
+impl<'a> Binding<'a> {
+    pub(crate) fn of(inputs: &Inputs<'a>) -> Self {
+        let nodes = inputs.snapshot.nodes.iter();
+        let staying = nodes.filter(|node| node.managed && !node.marked_for_deletion);
+        let is_binding = |node: &&Arc<Node>| {
+            let ready_since = node.lifecycle.initialized_at;
+            ready_since.is_none_or(|since| inputs.now.duration_since(since) < BINDING_MAX)
+        };
+        let claims = staying.filter(is_binding).filter_map(|node| node.claim_name.as_deref());
+        Self {
+            inputs: *inputs,
+            claims: claims.collect(),
+        }
     }
-    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
-    launched.filter(awaits_binding).cloned().collect()
+
+    fn concerns(&self, pod: &Pod) -> bool {
+        let Inputs { in_flight, now, .. } = self.inputs;
+        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+        pod.node_name.is_none()
+            && now.duration_since(pod.created) < WAITED_MAX
+            && in_flight
+                .planned
+                .get(&key)
+                .is_some_and(|claim| self.claims.contains(&**claim))
+    }
+
+    /// Whether some of these pods wait though a plan has room for them on existing nodes.
+    pub(crate) fn goes_on(&self, plan: &Plan) -> bool {
+        let mut in_place = plan.existing.iter().flat_map(|placement| &placement.pods);
+        in_place.any(|pod| self.concerns(pod))
+    }
+
+    /// Those of these pods for which a plan launches machines.
+    pub(crate) fn launched(&self, plan: &Plan) -> Vec<Arc<Pod>> {
+        let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+        launched.filter(|pod| self.concerns(pod)).cloned().collect()
+    }
 }
 
 /// Removes from a plan the launches beyond what their NodePools may launch now, and returns their pods (deviation at AWS-255 and LIF-023).

@@ -1,6 +1,6 @@
 //! Provisioning: where pods that need a place go, and which machines to launch for them.
 
-use crate::held::{held_launches, held_pods};
+use crate::held::{Binding, held_launches};
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::verify::violations;
@@ -127,12 +127,9 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let prepared = memory.prepared.read(snapshot, options);
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
-    let mut checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
-    let mut held = held_pods(inputs, &checked.plan, &planned);
-    if !held.is_empty() {
-        batch.leave_out(&held);
-        checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
-    }
+    let plan_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, stop);
+    let checked = plan_for(&batch.pods);
+    let (checked, mut held) = without_binding_pods(&Binding::of(inputs), &mut batch, checked, &plan_for);
     let CheckedPlan {
         mut plan,
         violations,
@@ -192,6 +189,35 @@ fn checked_plan(
             plan,
             differs,
         },
+    }
+}
+
+/// The plan without the pods that kube-scheduler may still bind to the nodes of their scale-up, and these pods. They are left out of the batch.
+fn without_binding_pods(
+    binding: &Binding<'_>,
+    batch: &mut Batch,
+    checked: CheckedPlan,
+    plan_for: &dyn Fn(&[Arc<Pod>]) -> CheckedPlan,
+) -> (CheckedPlan, Vec<Arc<Pod>>) {
+    let mut rest = batch.clone();
+    let mut held = Vec::new();
+    let mut launched = binding.launched(&checked.plan);
+    let mut without = None;
+    // Each plan may give the places of others away.
+    while !launched.is_empty() {
+        rest.leave_out(&launched);
+        held.append(&mut launched);
+        let plan = plan_for(&rest.pods);
+        launched = binding.launched(&plan.plan);
+        without = Some(plan);
+    }
+    // Only this plan tells whether binding goes on: on existing nodes the first one may have pods that depend on its launches.
+    match without.filter(|without| binding.goes_on(&without.plan)) {
+        Some(without) => {
+            *batch = rest;
+            (without, held)
+        }
+        None => (checked, Vec::new()),
     }
 }
 

@@ -5,7 +5,8 @@ use kerf_decide::{Memory, NoPlan, provision};
 use kerf_model::in_flight::LaunchRoom;
 use kerf_model::intern::sym;
 use kerf_model::nodepool::Eligibility;
-use kerf_model::pod::Pod;
+use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod};
+use kerf_model::selector::{LabelSelector, Match};
 use kerf_testkit::disruption::{Cluster, ago, sized};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -124,43 +125,101 @@ fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
     }
 }
 
+/// What is decided about a pod whose node `a-1` is full, as `held; launched`. Another pod was planned onto `a-2`, and a new pod has room there.
+/// `a-1` has been ready for so many seconds, or is still to come.
+fn about_displaced(ready_for: Option<i64>, waits_elsewhere: bool, age: i64) -> String {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    for (name, ready_for) in [("a-1", ready_for), ("a-2", Some(10))] {
+        cluster.of_kind(name, "small", |node| {
+            node.claim_name = Some(format!("claim-{name}").into());
+            node.lifecycle.initialized_at = ready_for.map(ago);
+        });
+    }
+    let room = cluster.snapshot.nodes[0].available().get(sym::CPU);
+    // Its place on the first node is taken by a pod that was planned onto the second, where room for it is missing now.
+    cluster.bound("a-1", "other", |pod| sized(room)(pod));
+    cluster.pending("displaced", room);
+    cluster.pending("new", 500);
+    match waits_elsewhere {
+        true => cluster.pending("waiting", 500),
+        false => cluster.bound("a-2", "waiting", sized(500)),
+    }
+    for pod in &mut cluster.snapshot.pending {
+        Arc::make_mut(pod).created = ago(age);
+    }
+    let mut case = Case::of(cluster);
+    for (pod, node) in [("displaced", "a-1"), ("waiting", "a-2")] {
+        let key = ("ns".into(), pod.into());
+        case.in_flight.planned.insert(key, format!("claim-{node}").into());
+    }
+    let decision = provision(&case.view(), &mut Memory::default(), &|| false);
+    assert!(decision.violations.is_empty(), "{:?}", decision.violations);
+    let launches = decision.plan.expect("a plan").launches;
+    let launched: Vec<String> = launches.iter().map(|launch| names(&launch.pods).join(" ")).collect();
+    format!("{}; {}", names(&decision.held).join(" "), launched.join(", "))
+}
+
 // SCH-045 as docs/deviations.md has it
 #[test]
 fn no_machine_is_launched_for_a_pod_whose_node_is_full_while_others_are_still_bound() {
-    let decide = |ready_for: i64, others: bool| {
-        let mut cluster = Cluster::new();
-        open_pool(&mut cluster);
-        for name in ["a-1", "a-2"] {
-            cluster.of_kind(name, "small", |node| {
-                node.claim_name = Some(format!("claim-{name}").into());
-                node.lifecycle.initialized_at = Some(ago(ready_for));
-            });
-        }
-        let room = cluster.snapshot.nodes[0].available().get(sym::CPU);
-        // Its place on the first node is taken by a pod that was planned onto the second, where room for it is missing now.
-        cluster.bound("a-1", "other", |pod| sized(room)(pod));
-        cluster.pending("displaced", room);
-        cluster.pending("new", 500);
-        match others {
-            true => cluster.pending("waiting", 500),
-            false => cluster.bound("a-2", "waiting", sized(500)),
-        }
-        let mut case = Case::of(cluster);
-        for (pod, node) in [("displaced", "a-1"), ("waiting", "a-2")] {
-            let key = ("ns".into(), pod.into());
-            case.in_flight.planned.insert(key, format!("claim-{node}").into());
-        }
-        let decision = provision(&case.view(), &mut Memory::default(), &|| false);
-        assert!(decision.violations.is_empty(), "{:?}", decision.violations);
-        let launches = decision.plan.unwrap().launches;
-        let launched: Vec<String> = launches.iter().map(|launch| names(&launch.pods).join(" ")).collect();
-        (names(&decision.held).join(" "), launched.join(", "))
-    };
-    let text = |held: &str, launched: &str| (held.to_owned(), launched.to_owned());
-    assert_eq!(decide(10, true), text("displaced", ""), "the new pod has room");
+    assert_eq!(
+        about_displaced(Some(10), true, 60),
+        "displaced; ",
+        "the new pod has room"
+    );
+    assert_eq!(
+        about_displaced(None, true, 60),
+        "displaced; ",
+        "its node is not initialized"
+    );
     // kube-scheduler had time enough, or has bound all others.
-    assert_eq!(decide(30, true), text("", "displaced"));
-    assert_eq!(decide(10, false), text("", "displaced"));
+    assert_eq!(about_displaced(Some(30), true, 60), "; displaced");
+    assert_eq!(about_displaced(Some(10), false, 60), "; displaced");
+    assert_eq!(
+        about_displaced(None, true, 300),
+        "; displaced",
+        "it has waited for long"
+    );
+}
+
+// SCH-045 as docs/deviations.md has it
+#[test]
+fn a_pod_that_can_be_bound_only_after_a_launch_does_not_hold_the_launch_back() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.of_kind("a-1", "small", |node| {
+        node.claim_name = Some("claim-a-1".into());
+        node.lifecycle.initialized_at = Some(ago(10));
+    });
+    let room = cluster.snapshot.nodes[0].available().get(sym::CPU);
+    cluster.bound("a-1", "other", sized(500));
+    cluster.pending("leader", room);
+    cluster.pending("follower", 100);
+    for pod in &mut cluster.snapshot.pending {
+        Arc::make_mut(pod).created = ago(60);
+    }
+    // It may only run in the zone of the other.
+    let near = AffinityTerm {
+        key: sym::ZONE,
+        selector: LabelSelector::all([Match::any_of("app", ["leader".into()])]),
+        namespaces: NamespaceScope {
+            names: vec!["ns".into()],
+            selector: None,
+        },
+    };
+    let follower = Arc::make_mut(&mut cluster.snapshot.pending[1]);
+    Arc::make_mut(&mut follower.shape).affinity.push(near);
+    let mut case = Case::of(cluster);
+    for pod in ["leader", "follower"] {
+        let key = ("ns".into(), pod.into());
+        case.in_flight.planned.insert(key, "claim-a-1".into());
+    }
+    let decision = provision(&case.view(), &mut Memory::default(), &|| false);
+    assert!(decision.held.is_empty(), "{:?}", names(&decision.held));
+    let plan = decision.plan.unwrap();
+    assert_eq!(names(&plan.launches[0].pods), ["leader"]);
+    assert_eq!(names(&plan.existing[0].pods), ["follower"]);
 }
 
 // AWS-255 and LIF-023 as docs/deviations.md has it

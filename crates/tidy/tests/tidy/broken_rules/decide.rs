@@ -55,8 +55,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "SCH-045",
         effect: "a machine is launched for a pod whose node is full while others are still bound",
         file: "crates/decide/src/provision.rs",
-        code: "if !held.is_empty() {",
-        broken: "if held.len() == usize::MAX {",
+        code: "match without.filter(|without| binding.goes_on(&without.plan)) {",
+        broken: "match without.filter(|_| false) {",
         tests: "-p kerf-decide",
     },
     BrokenRule {
