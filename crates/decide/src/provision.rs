@@ -15,6 +15,9 @@ use kerf_scheduler::{EffectiveZone, PinnedPlacements, PinnedRequest, PlanRank, P
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// How many plans are made at most to leave out the pods that kube-scheduler may still bind.
+const PLANS_WITHOUT_MAX: usize = 5;
+
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
@@ -204,7 +207,10 @@ fn without_binding_pods(
     let mut launched = binding.launched(&checked.plan);
     let mut without = None;
     // Each plan may give the places of others away.
-    while !launched.is_empty() {
+    for _ in 0..PLANS_WITHOUT_MAX {
+        if launched.is_empty() {
+            break;
+        }
         rest.leave_out(&launched);
         held.append(&mut launched);
         let plan = plan_for(&rest.pods);
