@@ -238,7 +238,7 @@ impl Demo {
     /// Lets a fault happen to the machine that runs most pods of an app.
     async fn cause(&self, app: &str, fault: &Fault) -> anyhow::Result<()> {
         let nodes = &self.observer.nodes;
-        let Some(name) = self.busiest_node(app) else {
+        let Some(name) = self.busiest_node(app, fault) else {
             return Ok(());
         };
         let Some(node) = nodes.iter().find(|node| node.metadata.name.as_ref() == Some(&name)) else {
@@ -259,26 +259,30 @@ impl Demo {
         Ok(())
     }
 
-    /// The node that runs most pods of an app, among those without pods that a fault would leave without a place for long.
-    fn busiest_node(&self, app: &str) -> Option<String> {
+    /// The node that runs most pods of an app, among those without pods that a fault would leave without a place for long. Nodes with pods of a
+    /// StatefulSet come last, and not at all where the cloud does not report the fault: such a pod waits until its dead node is gone, as on any
+    /// cluster.
+    fn busiest_node(&self, app: &str, fault: &Fault) -> Option<String> {
         let pods = &self.observer.pods;
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        // A StatefulSet waits for its pod on a dead node until the node is gone, as on any cluster.
-        let is_excluded = |pod: &&Pod| {
-            pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT)
-                || pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet")
+        let nodes_of = |is_meant: &dyn Fn(&Pod) -> bool| -> BTreeSet<String> {
+            pods.iter().filter(|pod| is_meant(pod)).filter_map(node).collect()
         };
-        let excluded: BTreeSet<String> = pods.iter().filter(is_excluded).filter_map(node).collect();
+        let protected = nodes_of(&|pod| pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT));
+        let stateful = nodes_of(&|pod| pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet"));
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for pod in pods
             .iter()
             .filter(|pod| pod.labels().get("app").is_some_and(|value| value == app))
         {
-            if let Some(node) = node(pod).filter(|node| !excluded.contains(node)) {
+            let is_candidate =
+                |node: &String| !protected.contains(node) && (fault.interruption.is_some() || !stateful.contains(node));
+            if let Some(node) = node(pod).filter(is_candidate) {
                 *counts.entry(node).or_default() += 1;
             }
         }
-        counts.into_iter().max_by_key(|(_, count)| *count).map(|(node, _)| node)
+        let rank = |(node, count): &(String, usize)| (!stateful.contains(node), *count);
+        counts.into_iter().max_by_key(rank).map(|(node, _)| node)
     }
 
     /// Plays the network agent: removes the startup taint a few seconds after a Node's creation.
