@@ -349,7 +349,7 @@ fn pods_that_need_a_node_each_are_planned_onto_equal_nodes() {
             .split(|c: char| !c.is_ascii_digit())
             .find(|part| !part.is_empty());
         let number: i64 = digits.unwrap().parse().unwrap();
-        pod.created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number / 7);
+        pod.created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number);
     }
     let outcome = |forecast_binding| {
         let options = options(Packing::Balanced, forecast_binding);
