@@ -20,13 +20,13 @@ const WAITED_MAX: SignedDuration = SignedDuration::from_mins(5);
 ///
 /// It binds the pods of a scale-up to other nodes than planned, so that some find theirs full while others have room. Which pods fit none is
 /// known once all nodes are there and it has tried all pods.
-pub(crate) struct Binding<'a> {
+pub(crate) struct BindingInProgress<'a> {
     inputs: Inputs<'a>,
     /// The NodeClaims whose nodes are still to come, or became ready a moment ago.
     claims: BTreeSet<&'a str>,
 }
 
-impl<'a> Binding<'a> {
+impl<'a> BindingInProgress<'a> {
     pub(crate) fn of(inputs: &Inputs<'a>) -> Self {
         let nodes = inputs.snapshot.nodes.iter();
         let staying = nodes.filter(|node| node.managed && !node.marked_for_deletion);
