@@ -5,7 +5,7 @@ use crate::inputs::Inputs;
 use jiff::SignedDuration;
 use kerf_model::in_flight::{InFlight, LaunchRoom};
 use kerf_model::node::Node;
-use kerf_model::plan::Plan;
+use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,6 +62,13 @@ impl<'a> BindingInProgress<'a> {
     pub(crate) fn launched(&self, plan: &Plan) -> Vec<Arc<Pod>> {
         let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
         launched.filter(|pod| self.concerns(pod)).cloned().collect()
+    }
+
+    /// Removes the launches for none but these pods from a plan, and returns their pods.
+    pub(crate) fn take_launches(&self, plan: &mut Plan) -> Vec<Arc<Pod>> {
+        let is_for_them = |launch: &mut Launch| launch.pods.iter().all(|pod| self.concerns(pod));
+        let taken = plan.launches.extract_if(.., is_for_them);
+        taken.flat_map(|launch| launch.pods).collect()
     }
 }
 

@@ -135,9 +135,12 @@ async fn measure(worlds: u64, nominate: bool) {
         sum(|one| usize::try_from(one.pods).expect("few")),
         100.0 * beyond as f64 / planned as f64,
     );
+    assert!(beyond < planned, "{beyond} machines beyond {planned} planned ones");
 }
 
-/// All pods run in the end, with nominations and without. More worlds show what nominations change.
+/// All pods run in the end, with nominations and without, and pods that find their node full cause fewer machines than were planned. More worlds
+/// show what nominations change.
+// SCH-045 as docs/deviations.md has it
 #[tokio::test(start_paused = true)]
 async fn all_pods_of_a_scale_up_run() {
     let worlds = std::env::var(WORLDS).ok().and_then(|worlds| worlds.parse().ok());
