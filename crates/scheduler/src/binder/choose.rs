@@ -24,6 +24,11 @@ const MORE_ARRIVALS_MAX: usize = 50_000;
 /// A second round counts as one part in this many of the cost of the plan, because pods wait for it, or as a mean machine of the plan where
 /// that is less. Chosen from the table in docs/packing.md.
 const SECOND_ROUND_SHARE: usize = 10;
+/// Each pod that is left over counts as this part of what the plan costs for each pod. Without it, plans for many pods would leave over a tenth
+/// of them, small ones, for which a second round costs little. Chosen from the table in docs/packing.md.
+const LEFT_OVER_PERCENT: i64 = 30;
+/// The shares of each node that stay free in plans with room.
+const FREE_SHARES: [f64; 3] = [0.03, 0.06, 0.1];
 /// How often the best plan so far is placed anew where its pods are bound.
 const REBINDINGS: usize = 3;
 
@@ -143,7 +148,10 @@ fn rank_after(rank: Rank, machines: usize, rounds: &[Round], of: usize) -> RankA
     let lost = rounds.iter().map(|round| round.without_place).max().unwrap_or(0);
     let placed = std::cmp::Reverse(rank.0.0.saturating_sub(lost as u64));
     let again = rounds.iter().filter(|round| !round.left_over.is_empty()).count();
-    let waiting = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / of as i64;
+    let second_rounds = rank.2.pico() / SECOND_ROUND_SHARE.max(machines) as i64 * again as i64 / of as i64;
+    let left_over: usize = rounds.iter().map(|round| round.left_over.len()).sum();
+    let per_pod = rank.2.pico() / (rank.0.0.max(1) as i64 * of as i64);
+    let waiting = second_rounds.saturating_add(per_pod / 100 * LEFT_OVER_PERCENT * left_over as i64);
     let cost = rank.2 + Price::from_pico(more.sum::<i64>().saturating_add(waiting));
     ((placed, rank.1, cost), again)
 }
@@ -256,8 +264,11 @@ pub(crate) fn choose<'w, 'a>(
     if search.is_over() {
         return search.chosen.outcome;
     }
-    let equal = equal_nodes(&search.chosen.outcome, &objective, stop);
-    let roomy = repack_with_room(&search.chosen.outcome, &objective, stop);
+    let base = search.chosen.outcome.clone();
+    let equal = equal_nodes(&base, &objective, stop);
+    let roomy = FREE_SHARES
+        .iter()
+        .filter_map(|share| repack_with_room(*share, &base, &objective, stop));
     let others = others.into_iter().map(|(_, outcome)| outcome);
     for outcome in equal.into_iter().chain(roomy).chain(others) {
         if search.is_over() {
@@ -289,6 +300,27 @@ mod tests {
     use crate::dense::ids::Id;
     use std::cmp::Reverse;
 
+    /// A scale-up that leaves so many pods over.
+    fn round(left_over: i64, more_cost: Price, without_place: i64) -> Round {
+        Round {
+            bound: Vec::new(),
+            left_over: (0..left_over as usize).map(Id::new).collect(),
+            more: Vec::new(),
+            more_price: more_cost,
+            more_cost,
+            without_place: without_place as usize,
+        }
+    }
+
+    /// Of plans for many pods that cost as much in the end, the one that leaves fewer over comes first.
+    #[test]
+    fn pods_that_are_left_over_count() {
+        let (planned, more) = (Price::from_pico(20_000_000_000_000), Price::from_pico(300_000_000_000));
+        let after = |left_over| rank_after((Reverse(1_000), false, planned), 60, &[round(left_over, more, 0)], 1);
+        let (few, many) = (after(10).0.2, after(160).0.2);
+        assert_eq!((many - few).pico(), planned.pico() * 3 / 10 * 150 / 1_000);
+    }
+
     /// A forecast may stop early only because of this.
     #[test]
     fn with_each_further_scale_up_an_outcome_comes_no_earlier() {
@@ -303,14 +335,7 @@ mod tests {
             for _ in 0..of {
                 let left = below(3);
                 let more_cost = Price::from_pico(left * below(1_000_000_000_000));
-                rounds.push(Round {
-                    bound: Vec::new(),
-                    left_over: (0..left as usize).map(Id::new).collect(),
-                    more: Vec::new(),
-                    more_price: more_cost,
-                    more_cost,
-                    without_place: below(1 + left) as usize,
-                });
+                rounds.push(round(left, more_cost, below(1 + left)));
                 let after = rank_after(rank, 5, &rounds, of);
                 assert!(after >= before, "{after:?} after {before:?}");
                 before = after;
