@@ -13,6 +13,10 @@ use std::sync::Arc;
 /// How long a pod waits after its node became ready. kube-scheduler takes about that long for 5,000 pods on two cores (34 seconds in a
 /// measured scale-up), and a pod that fits nowhere should not wait longer.
 const BINDING_MAX: SignedDuration = SignedDuration::from_secs(30);
+/// The same while pods are still bound to nodes that became ready since: a slow API server took 90 seconds for 5,000 pods.
+const SLOW_BINDING_MAX: SignedDuration = SignedDuration::from_mins(2);
+/// Pods are still bound if the last one was bound less than this ago.
+const BETWEEN_BINDINGS: SignedDuration = SignedDuration::from_secs(10);
 /// Pods that were created longer ago wait no longer, whatever becomes of the node that is to come for them.
 const WAITED_MAX: SignedDuration = SignedDuration::from_mins(5);
 
@@ -30,11 +34,23 @@ impl<'a> BindingInProgress<'a> {
     pub(crate) fn of(inputs: &Inputs<'a>) -> Self {
         let nodes = inputs.snapshot.nodes.iter();
         let staying = nodes.filter(|node| node.managed && !node.marked_for_deletion);
-        let is_binding = |node: &&Arc<Node>| {
+        let ready_within = |node: &Node, span| {
             let ready_since = node.lifecycle.initialized_at;
-            ready_since.is_none_or(|since| inputs.now.duration_since(since) < BINDING_MAX)
+            ready_since.is_none_or(|since| inputs.now.duration_since(since) < span)
         };
-        let claims = staying.filter(is_binding).filter_map(|node| node.claim_name.as_deref());
+        let just_bound = |node: &Arc<Node>| {
+            let bound = node.lifecycle.last_pod_event;
+            ready_within(node, SLOW_BINDING_MAX)
+                && bound.is_some_and(|at| inputs.now.duration_since(at) < BETWEEN_BINDINGS)
+        };
+        let span = if staying.clone().any(just_bound) {
+            SLOW_BINDING_MAX
+        } else {
+            BINDING_MAX
+        };
+        let claims = staying
+            .filter(|node| ready_within(node, span))
+            .filter_map(|node| node.claim_name.as_deref());
         Self {
             inputs: *inputs,
             claims: claims.collect(),
@@ -50,6 +66,11 @@ impl<'a> BindingInProgress<'a> {
                 .planned
                 .get(&key)
                 .is_some_and(|claim| self.claims.contains(&**claim))
+    }
+
+    /// Whether some of these pods are such pods.
+    pub(crate) fn concerns_any(&self, pods: &[Arc<Pod>]) -> bool {
+        pods.iter().any(|pod| self.concerns(pod))
     }
 
     /// Whether some of these pods wait though a plan has room for them on existing nodes.

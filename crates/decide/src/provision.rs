@@ -11,12 +11,12 @@ use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{EffectiveZone, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
+use kerf_scheduler::{EffectiveZone, Options, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Plans are made to leave out the pods that kube-scheduler may still bind until they have so many pods together: five for 5,000 pods, each of which
-/// takes a fifth of a second. Then the launches for such pods are taken out of the last one.
+/// The pods that kube-scheduler may still bind are left out one plan after the other, until the plans have so many pods together: five plans for
+/// 5,000 pods. Then the launches for such pods are taken out of the last one.
 const PODS_PLANNED_WITHOUT_MAX: usize = 25_000;
 
 /// The pods of a pass, pending ones first (SCH-031).
@@ -132,8 +132,16 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
     let plan_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, stop);
-    let checked = plan_for(&batch.pods);
-    let (checked, mut held) = without_pods_being_bound(&BindingInProgress::of(inputs), &mut batch, checked, &plan_for);
+    let greedy = Options {
+        effort: 0,
+        ..options.clone()
+    };
+    let greedy_for = |pods: &[Arc<Pod>]| {
+        let pinned = pinned_plan(snapshot, &prepared, pods, &planned, &greedy, stop);
+        pinned.unwrap_or_else(|| prepared.solve(&WhatIf::from(&Request::new(snapshot, pods)), &greedy, stop))
+    };
+    let binding = BindingInProgress::of(inputs);
+    let (checked, mut held) = without_pods_being_bound(&binding, &mut batch, &plan_for, &greedy_for);
     let CheckedPlan {
         mut plan,
         violations,
@@ -177,7 +185,8 @@ fn checked_plan(
         violations: Vec::new(),
         differs,
     };
-    let mut pinned = pinned_plan(inputs, prepared, pods, planned, stop).filter(|plan| objections(plan).is_empty());
+    let mut pinned =
+        pinned_plan(snapshot, prepared, pods, planned, options, stop).filter(|plan| objections(plan).is_empty());
     // A plan that launches nothing and leaves no pod over is the best there is.
     if let Some(plan) = pinned.take_if(|plan| plan.launches.is_empty() && plan.left_over() == 0) {
         return without_objections(plan, false);
@@ -196,38 +205,40 @@ fn checked_plan(
     }
 }
 
-/// The plan without the pods that kube-scheduler may still bind to the nodes of their scale-up, and these pods. They are left out of the batch.
+/// The plan without the pods for which there is no room, but which kube-scheduler may still bind to the nodes of their scale-up, and these pods. They
+/// are left out of the batch.
 fn without_pods_being_bound(
     binding: &BindingInProgress<'_>,
     batch: &mut Batch,
-    checked: CheckedPlan,
     plan_for: &dyn Fn(&[Arc<Pod>]) -> CheckedPlan,
+    greedy_for: &dyn Fn(&[Arc<Pod>]) -> Plan,
 ) -> (CheckedPlan, Vec<Arc<Pod>>) {
     let mut rest = batch.clone();
     let mut held = Vec::new();
-    let mut launched = binding.launched(&checked.plan);
-    let mut without = None;
-    // Each plan may give the places of others away.
+    // Each plan may give the places of others away. Which pods find no room is all that is asked, so the greedy does.
     let mut pods_planned = 0;
-    while !launched.is_empty() && pods_planned < PODS_PLANNED_WITHOUT_MAX {
-        rest.leave_out(&launched);
-        pods_planned += rest.pods.len();
-        held.append(&mut launched);
-        let plan = plan_for(&rest.pods);
-        launched = binding.launched(&plan.plan);
-        without = Some(plan);
-    }
-    // Only this plan tells whether binding goes on: on existing nodes the first one may have pods that depend on its launches.
-    match without.filter(|without| binding.goes_on(&without.plan)) {
-        Some(mut without) => {
-            let launched = binding.take_launches(&mut without.plan);
-            rest.leave_out(&launched);
-            held.extend(launched);
-            *batch = rest;
-            (without, held)
+    while binding.concerns_any(&rest.pods) && pods_planned < PODS_PLANNED_WITHOUT_MAX {
+        let launched = binding.launched(&greedy_for(&rest.pods));
+        if launched.is_empty() {
+            break;
         }
-        None => (checked, Vec::new()),
+        pods_planned += rest.pods.len();
+        rest.leave_out(&launched);
+        held.extend(launched);
     }
+    let mut plan = plan_for(&rest.pods);
+    // Only a plan without launches for them tells whether binding goes on: on existing nodes another may have pods that depend on its launches.
+    if binding.goes_on(&plan.plan) {
+        let launched = binding.take_launches(&mut plan.plan);
+        rest.leave_out(&launched);
+        held.extend(launched);
+        *batch = rest;
+        return (plan, held);
+    }
+    if !held.is_empty() {
+        plan = plan_for(&batch.pods);
+    }
+    (plan, Vec::new())
 }
 
 /// Removes untried pods without a place from a plan: only once kube-scheduler has found no place for them are they unschedulable.
@@ -242,14 +253,14 @@ fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
 
 /// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that stay.
 fn pinned_plan(
-    inputs: &Inputs<'_>,
+    snapshot: &Snapshot,
     prepared: &Prepared,
     pods: &[Arc<Pod>],
     planned: &PinnedPlacements,
+    options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Plan> {
-    let options = &inputs.settings.solver;
-    let pinned = PinnedRequest::new(inputs.snapshot, pods, planned)?;
+    let pinned = PinnedRequest::new(snapshot, pods, planned)?;
     let request = Request::new(&pinned.snapshot, &pinned.rest);
     let plan = prepared
         .next(&pinned.snapshot, options)
@@ -338,8 +349,9 @@ mod tests {
             pending: pods.len(),
             pods: pods.clone(),
         };
-        let (checked, held) =
-            without_pods_being_bound(&BindingInProgress::of(&inputs), &mut batch, plan_for(&pods), &plan_for);
+        let binding = BindingInProgress::of(&inputs);
+        let greedy_for = |pods: &[Arc<Pod>]| plan_for(pods).plan;
+        let (checked, held) = without_pods_being_bound(&binding, &mut batch, &plan_for, &greedy_for);
         assert_eq!(checked.plan.launches.len(), 0);
         assert_eq!(held, pods[..held.len()]);
         assert_eq!(batch.pods, pods[held.len()..]);

@@ -128,12 +128,23 @@ fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
 /// What is decided about a pod whose node `a-1` is full, as `held; launched`. Another pod was planned onto `a-2`, and a new pod has room there.
 /// `a-1` has been ready for so many seconds, or is still to come.
 fn about_displaced(ready_for: Option<i64>, waits_elsewhere: bool, age: i64) -> String {
+    about_displaced_while_bound(ready_for, None, waits_elsewhere, age)
+}
+
+/// The same where the last pod was bound to `a-1` so many seconds ago.
+fn about_displaced_while_bound(
+    ready_for: Option<i64>,
+    last_bound: Option<i64>,
+    waits_elsewhere: bool,
+    age: i64,
+) -> String {
     let mut cluster = Cluster::new();
     open_pool(&mut cluster);
     for (name, ready_for) in [("a-1", ready_for), ("a-2", Some(10))] {
         cluster.of_kind(name, "small", |node| {
             node.claim_name = Some(format!("claim-{name}").into());
             node.lifecycle.initialized_at = ready_for.map(ago);
+            node.lifecycle.last_pod_event = last_bound.map(ago);
         });
     }
     let room = cluster.snapshot.nodes[0].available().get(sym::CPU);
@@ -173,6 +184,10 @@ fn no_machine_is_launched_for_a_pod_whose_node_is_full_while_others_are_still_bo
         "displaced; ",
         "its node is not initialized"
     );
+    let slow = |ready_for, last_bound| about_displaced_while_bound(Some(ready_for), Some(last_bound), true, 150);
+    assert_eq!(slow(119, 9), "displaced; ", "pods are still bound");
+    assert_eq!(slow(119, 10), "; displaced", "no pod is bound any more");
+    assert_eq!(slow(120, 9), "; displaced", "it is bound to a node of long ago");
     // kube-scheduler had time enough, or has bound all others.
     assert_eq!(about_displaced(Some(30), true, 60), "; displaced");
     assert_eq!(about_displaced(Some(10), false, 60), "; displaced");

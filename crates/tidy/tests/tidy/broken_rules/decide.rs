@@ -55,8 +55,8 @@ pub(super) const RULES: &[BrokenRule] = &[
         rule: "SCH-045",
         effect: "a machine is launched for a pod whose node is full while others are still bound",
         file: "crates/decide/src/provision.rs",
-        code: "match without.filter(|without| binding.goes_on(&without.plan)) {",
-        broken: "match without.filter(|_| false) {",
+        code: "if binding.goes_on(&plan.plan) {",
+        broken: "if false {",
         tests: "-p kerf-decide",
     },
     BrokenRule {
