@@ -15,7 +15,7 @@ use std::sync::Arc;
 const BINDING_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// The same while pods are still bound to nodes that became ready since: a slow API server took 90 seconds for 5,000 pods.
 const SLOW_BINDING_MAX: SignedDuration = SignedDuration::from_mins(2);
-/// Pods are still bound if the last one was bound less than this ago.
+/// Pods are still bound if the last one was bound less than this ago: the longest back-off of kube-scheduler.
 const BETWEEN_BINDINGS: SignedDuration = SignedDuration::from_secs(10);
 /// Pods that were created longer ago wait no longer, whatever becomes of the node that is to come for them.
 const WAITED_MAX: SignedDuration = SignedDuration::from_mins(5);

@@ -131,15 +131,12 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let prepared = memory.prepared.read(snapshot, options);
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
-    let plan_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, stop);
+    let plan_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, options, stop);
     let greedy = Options {
         effort: 0,
         ..options.clone()
     };
-    let greedy_for = |pods: &[Arc<Pod>]| {
-        let pinned = pinned_plan(snapshot, &prepared, pods, &planned, &greedy, stop);
-        pinned.unwrap_or_else(|| prepared.solve(&WhatIf::from(&Request::new(snapshot, pods)), &greedy, stop))
-    };
+    let greedy_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, &greedy, stop).plan;
     let binding = BindingInProgress::of(inputs);
     let (checked, mut held) = without_pods_being_bound(&binding, &mut batch, &plan_for, &greedy_for);
     let CheckedPlan {
@@ -176,9 +173,10 @@ fn checked_plan(
     prepared: &Prepared,
     pods: &[Arc<Pod>],
     planned: &PinnedPlacements,
+    options: &Options,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> CheckedPlan {
-    let (snapshot, options) = (inputs.snapshot, &inputs.settings.solver);
+    let snapshot = inputs.snapshot;
     let objections = |plan: &Plan| violations(snapshot, pods, plan, options);
     let without_objections = |plan, differs| CheckedPlan {
         plan,
