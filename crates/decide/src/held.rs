@@ -15,7 +15,7 @@ use std::sync::Arc;
 const BINDING_MAX: SignedDuration = SignedDuration::from_secs(30);
 /// The same while pods are still bound to nodes that became ready since: a slow API server took 90 seconds for 5,000 pods.
 const SLOW_BINDING_MAX: SignedDuration = SignedDuration::from_mins(2);
-/// Pods are still bound if the last one was bound less than this ago: the longest back-off of kube-scheduler.
+/// If the last pod was bound this long ago, no others will be: it is the longest back-off of kube-scheduler.
 const BETWEEN_BINDINGS: SignedDuration = SignedDuration::from_secs(10);
 /// Pods that were created longer ago wait no longer, whatever becomes of the node that is to come for them.
 const WAITED_MAX: SignedDuration = SignedDuration::from_mins(5);
@@ -68,7 +68,7 @@ impl<'a> BindingInProgress<'a> {
                 .is_some_and(|claim| self.claims.contains(&**claim))
     }
 
-    /// Whether some of these pods are such pods.
+    /// Whether kube-scheduler may still bind some of these pods.
     pub(crate) fn concerns_any(&self, pods: &[Arc<Pod>]) -> bool {
         pods.iter().any(|pod| self.concerns(pod))
     }
@@ -85,7 +85,7 @@ impl<'a> BindingInProgress<'a> {
         launched.filter(|pod| self.concerns(pod)).cloned().collect()
     }
 
-    /// Removes the launches for none but these pods from a plan, and returns their pods.
+    /// Removes from a plan the launches whose pods kube-scheduler may all still bind, and returns these pods.
     pub(crate) fn take_launches(&self, plan: &mut Plan) -> Vec<Arc<Pod>> {
         let is_for_them = |launch: &mut Launch| launch.pods.iter().all(|pod| self.concerns(pod));
         let taken = plan.launches.extract_if(.., is_for_them);
