@@ -4,9 +4,11 @@
 use crate::inputs::Inputs;
 use jiff::SignedDuration;
 use kerf_model::in_flight::{InFlight, LaunchRoom};
+use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub(crate) struct BindingInProgress<'a> {
     inputs: Inputs<'a>,
     /// The NodeClaims whose nodes are still to come, or became ready a moment ago.
     claims: BTreeSet<&'a str>,
+    /// The free room of their nodes, and of those that became ready before within [`WAITED_MAX`], by name.
+    free: BTreeMap<&'a str, Resources>,
 }
 
 impl<'a> BindingInProgress<'a> {
@@ -48,12 +52,12 @@ impl<'a> BindingInProgress<'a> {
         } else {
             BINDING_MAX
         };
-        let claims = staying
-            .filter(|node| ready_within(node, span))
-            .filter_map(|node| node.claim_name.as_deref());
+        let recent = |span| staying.clone().filter(move |node| ready_within(node, span));
+        let free = recent(WAITED_MAX).map(|node| (&*node.name, node.available()));
         Self {
             inputs: *inputs,
-            claims: claims.collect(),
+            claims: recent(span).filter_map(|node| node.claim_name.as_deref()).collect(),
+            free: free.collect(),
         }
     }
 
@@ -85,11 +89,62 @@ impl<'a> BindingInProgress<'a> {
         launched.filter(|pod| self.concerns(pod)).cloned().collect()
     }
 
-    /// Removes from a plan the launches whose pods kube-scheduler may all still bind, and returns these pods.
-    pub(crate) fn take_launches(&self, plan: &mut Plan) -> Vec<Arc<Pod>> {
-        let is_for_them = |launch: &mut Launch| launch.pods.iter().all(|pod| self.concerns(pod));
-        let taken = plan.launches.extract_if(.., is_for_them);
+    /// The room that a plan leaves on their nodes.
+    pub(crate) fn room_beside(&self, plan: &Plan) -> RoomInSum {
+        let mut free = self.free.clone();
+        for placement in &plan.existing {
+            if let Some(free) = free.get_mut(&*placement.node) {
+                placement.pods.iter().for_each(|pod| free.subtract(&pod.shape.requests));
+            }
+        }
+        let mut sum = Resources::new();
+        for (name, amount) in free.values().flat_map(Resources::iter) {
+            sum.set(name, sum.get(name).saturating_add(amount.max(0)));
+        }
+        RoomInSum(sum)
+    }
+
+    /// Removes from a plan the launches whose pods kube-scheduler may all still bind and for which there is room in sum, and returns these pods.
+    pub(crate) fn take_launches(&self, plan: &mut Plan, room: &mut RoomInSum) -> Vec<Arc<Pod>> {
+        let may_be_bound = |launch: &mut Launch| launch.pods.iter().all(|pod| self.concerns(pod));
+        let taken = plan
+            .launches
+            .extract_if(.., |launch| may_be_bound(launch) && room.take(&launch.pods));
         taken.flat_map(|launch| launch.pods).collect()
+    }
+}
+
+/// The free room of nodes in sum, less that of pods which are held for it. Pods that came later may have taken the room of others: for what is more than
+/// the nodes can hold, machines are launched at once.
+pub(crate) struct RoomInSum(Resources);
+
+impl RoomInSum {
+    /// The room without that of these pods.
+    pub(crate) fn without(mut self, pods: &[Arc<Pod>]) -> Self {
+        pods.iter().for_each(|pod| self.0.subtract(&pod.shape.requests));
+        self
+    }
+
+    /// Takes the room of these pods if there is enough for all.
+    fn take(&mut self, pods: &[Arc<Pod>]) -> bool {
+        let mut requested = Resources::new();
+        pods.iter().for_each(|pod| requested.add(&pod.shape.requests));
+        let fits = requested.fits(&self.0);
+        if fits {
+            self.0.subtract(&requested);
+        }
+        fits
+    }
+
+    /// Takes the room of as many of these pods as it can hold, small ones first: they fit into room that is scattered over many nodes.
+    pub(crate) fn take_smallest(&mut self, mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+        let size = |pod: &Arc<Pod>| {
+            let requests = &pod.shape.requests;
+            (requests.get(sym::CPU), requests.get(sym::MEMORY))
+        };
+        pods.sort_by_key(size);
+        pods.retain(|pod| self.take(std::slice::from_ref(pod)));
+        pods
     }
 }
 

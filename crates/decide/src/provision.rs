@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// The pods that kube-scheduler may still bind are left out one plan after the other, until the plans have so many pods together: five plans for
 /// 5,000 pods. Then the launches for such pods are taken out of the last one.
 const PODS_PLANNED_WITHOUT_MAX: usize = 25_000;
+/// Up to so many pods are planned where earlier passes planned them and also anywhere. Forecasts for more take seconds while kube-apiserver works.
+const PODS_PLANNED_TWICE_MAX: usize = 1_000;
 
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug, Default)]
@@ -130,13 +132,14 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let options = &inputs.settings.solver;
     let prepared = memory.prepared.read(snapshot, options);
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
-    let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
-    let plan_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, options, stop);
-    let greedy = Options {
-        effort: 0,
-        ..options.clone()
+    let planner = Planner {
+        inputs,
+        prepared: &prepared,
+        planned: &planned_earlier(snapshot, inputs.in_flight, &batch.pods),
+        stop,
     };
-    let greedy_for = |pods: &[Arc<Pod>]| checked_plan(inputs, &prepared, pods, &planned, &greedy, stop).plan;
+    let plan_for = |pods: &[Arc<Pod>]| planner.plan(pods);
+    let greedy_for = |pods: &[Arc<Pod>]| planner.greedy_plan(pods);
     let binding = BindingInProgress::of(inputs);
     let (checked, mut held) = without_pods_being_bound(&binding, &mut batch, &plan_for, &greedy_for);
     let CheckedPlan {
@@ -167,39 +170,105 @@ struct CheckedPlan {
     differs: bool,
 }
 
-/// The plan that leaves pods where earlier passes planned them, unless another is better.
-fn checked_plan(
-    inputs: &Inputs<'_>,
-    prepared: &Prepared,
-    pods: &[Arc<Pod>],
-    planned: &PinnedPlacements,
-    options: &Options,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> CheckedPlan {
-    let snapshot = inputs.snapshot;
-    let objections = |plan: &Plan| violations(snapshot, pods, plan, options);
-    let without_objections = |plan, differs| CheckedPlan {
-        plan,
-        violations: Vec::new(),
-        differs,
-    };
-    let mut pinned =
-        pinned_plan(snapshot, prepared, pods, planned, options, stop).filter(|plan| objections(plan).is_empty());
-    // A plan that launches nothing and leaves no pod over is the best there is.
-    if let Some(plan) = pinned.take_if(|plan| plan.launches.is_empty() && plan.left_over() == 0) {
-        return without_objections(plan, false);
+impl CheckedPlan {
+    /// A plan that breaks no rule.
+    const fn sound(plan: Plan, differs: bool) -> Self {
+        Self {
+            plan,
+            violations: Vec::new(),
+            differs,
+        }
     }
-    let request = Request::new(snapshot, pods);
-    let plan = prepared.solve(&WhatIf::from(&request), options, stop);
-    let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
-    let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
-    match pinned.filter(|pinned| rank(pinned) <= rank(&plan)) {
-        Some(pinned) => without_objections(pinned, differs),
-        None => CheckedPlan {
-            violations: objections(&plan),
+}
+
+/// Makes the plans of a pass.
+struct Planner<'a> {
+    inputs: &'a Inputs<'a>,
+    prepared: &'a Prepared,
+    /// Where earlier passes planned the pods.
+    planned: &'a PinnedPlacements,
+    stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Planner<'_> {
+    /// The better of the plan that leaves pods where earlier passes planned them, and one that puts them anywhere. For many pods only that is made
+    /// of which the greedy's plan is better.
+    fn plan(&self, pods: &[Arc<Pod>]) -> CheckedPlan {
+        let options = &self.inputs.settings.solver;
+        if pods.len() <= PODS_PLANNED_TWICE_MAX || self.planned.is_empty() {
+            return self.better(pods, options);
+        }
+        let greedy = greedy(options);
+        let pinned = self.pinned(pods, &greedy).filter(|pinned| {
+            let (free, _) = self.free(pods, &greedy);
+            self.rank(pinned) <= self.rank(&free)
+        });
+        if let Some(plan) = pinned.and_then(|_| self.pinned(pods, options)) {
+            return CheckedPlan::sound(plan, false);
+        }
+        let (plan, differs) = self.free(pods, options);
+        self.checked(pods, plan, differs)
+    }
+
+    /// The plan of the greedy alone.
+    fn greedy_plan(&self, pods: &[Arc<Pod>]) -> Plan {
+        self.better(pods, &greedy(&self.inputs.settings.solver)).plan
+    }
+
+    /// The better of both plans.
+    fn better(&self, pods: &[Arc<Pod>], options: &Options) -> CheckedPlan {
+        let mut pinned = self.pinned(pods, options);
+        // A plan that launches nothing and leaves no pod over is the best there is.
+        if let Some(plan) = pinned.take_if(|plan| plan.launches.is_empty() && plan.left_over() == 0) {
+            return CheckedPlan::sound(plan, false);
+        }
+        let (free, differs) = self.free(pods, options);
+        match pinned.filter(|pinned| self.rank(pinned) <= self.rank(&free)) {
+            Some(pinned) => CheckedPlan::sound(pinned, differs),
+            None => self.checked(pods, free, differs),
+        }
+    }
+
+    /// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that stay. It breaks no rule.
+    fn pinned(&self, pods: &[Arc<Pod>], options: &Options) -> Option<Plan> {
+        let pinned = PinnedRequest::new(self.inputs.snapshot, pods, self.planned)?;
+        let request = Request::new(&pinned.snapshot, &pinned.rest);
+        let prepared = self.prepared.next(&pinned.snapshot, options);
+        let plan = prepared.solve(&WhatIf::from(&request), options, self.stop);
+        let plan = pinned.complete(plan);
+        self.violations(pods, &plan).is_empty().then_some(plan)
+    }
+
+    /// The plan that puts pods anywhere, and whether a solver without memory gives another one.
+    fn free(&self, pods: &[Arc<Pod>], options: &Options) -> (Plan, bool) {
+        let request = Request::new(self.inputs.snapshot, pods);
+        let plan = self.prepared.solve(&WhatIf::from(&request), options, self.stop);
+        let compare = self.inputs.settings.compare && !(self.stop)();
+        let differs = compare && kerf_scheduler::solve(&request, options, &|| false) != plan;
+        (plan, differs)
+    }
+
+    fn checked(&self, pods: &[Arc<Pod>], plan: Plan, differs: bool) -> CheckedPlan {
+        CheckedPlan {
+            violations: self.violations(pods, &plan),
             plan,
             differs,
-        },
+        }
+    }
+
+    fn violations(&self, pods: &[Arc<Pod>], plan: &Plan) -> Vec<Violation> {
+        violations(self.inputs.snapshot, pods, plan, &self.inputs.settings.solver)
+    }
+
+    fn rank(&self, plan: &Plan) -> PlanRank {
+        PlanRank::new(plan, &self.inputs.snapshot.pools, &self.inputs.settings.solver)
+    }
+}
+
+fn greedy(options: &Options) -> Options {
+    Options {
+        effort: 0,
+        ..options.clone()
     }
 }
 
@@ -211,23 +280,14 @@ fn without_pods_being_bound(
     plan_for: &dyn Fn(&[Arc<Pod>]) -> CheckedPlan,
     greedy_for: &dyn Fn(&[Arc<Pod>]) -> Plan,
 ) -> (CheckedPlan, Vec<Arc<Pod>>) {
+    let mut held = pods_without_room(binding, batch, greedy_for);
     let mut rest = batch.clone();
-    let mut held = Vec::new();
-    // Each plan may give the places of others away. Which pods find no room is all that is asked, so the greedy does.
-    let mut pods_planned = 0;
-    while binding.concerns_any(&rest.pods) && pods_planned < PODS_PLANNED_WITHOUT_MAX {
-        let launched = binding.launched(&greedy_for(&rest.pods));
-        if launched.is_empty() {
-            break;
-        }
-        pods_planned += rest.pods.len();
-        rest.leave_out(&launched);
-        held.extend(launched);
-    }
+    rest.leave_out(&held);
     let mut plan = plan_for(&rest.pods);
     // Only a plan without launches for them tells whether binding goes on: on existing nodes another may have pods that depend on its launches.
     if binding.goes_on(&plan.plan) {
-        let launched = binding.take_launches(&mut plan.plan);
+        let mut room = binding.room_beside(&plan.plan).without(&held);
+        let launched = binding.take_launches(&mut plan.plan, &mut room);
         rest.leave_out(&launched);
         held.extend(launched);
         *batch = rest;
@@ -239,6 +299,32 @@ fn without_pods_being_bound(
     (plan, Vec::new())
 }
 
+/// The pods that kube-scheduler may still bind to the nodes of their scale-up, but for which plans find no room there, as far as the nodes have room for
+/// them in sum.
+fn pods_without_room(
+    binding: &BindingInProgress<'_>,
+    batch: &Batch,
+    greedy_for: &dyn Fn(&[Arc<Pod>]) -> Plan,
+) -> Vec<Arc<Pod>> {
+    let mut rest = batch.clone();
+    let mut held = Vec::new();
+    let mut room = None;
+    // Each plan may give the places of others away. Which pods find no room is all that is asked, so the greedy does.
+    let mut pods_planned = 0;
+    while binding.concerns_any(&rest.pods) && pods_planned < PODS_PLANNED_WITHOUT_MAX {
+        let plan = greedy_for(&rest.pods);
+        room = Some(binding.room_beside(&plan));
+        let launched = binding.launched(&plan);
+        if launched.is_empty() {
+            break;
+        }
+        pods_planned += rest.pods.len();
+        rest.leave_out(&launched);
+        held.extend(launched);
+    }
+    room.map_or_else(Vec::new, |mut room| room.take_smallest(held))
+}
+
 /// Removes untried pods without a place from a plan: only once kube-scheduler has found no place for them are they unschedulable.
 fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
     if snapshot.untried.is_empty() {
@@ -247,23 +333,6 @@ fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
     let untried: BTreeSet<&str> = snapshot.untried.iter().map(|pod| &*pod.uid).collect();
     plan.unschedulable.retain(|left| !untried.contains(&*left.pod.uid));
     plan.ignored.retain(|(pod, _)| !untried.contains(&*pod.uid));
-}
-
-/// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that stay.
-fn pinned_plan(
-    snapshot: &Snapshot,
-    prepared: &Prepared,
-    pods: &[Arc<Pod>],
-    planned: &PinnedPlacements,
-    options: &Options,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Option<Plan> {
-    let pinned = PinnedRequest::new(snapshot, pods, planned)?;
-    let request = Request::new(&pinned.snapshot, &pinned.rest);
-    let plan = prepared
-        .next(&pinned.snapshot, options)
-        .solve(&WhatIf::from(&request), options, stop);
-    Some(pinned.complete(plan))
 }
 
 /// Onto which machine that stays each of these pods was planned before.

@@ -60,6 +60,14 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-decide",
     },
     BrokenRule {
+        rule: "SCH-045",
+        effect: "a pod waits for room that another pod took",
+        file: "crates/decide/src/held.rs",
+        code: "let fits = requested.fits(&self.0);",
+        broken: "let fits = true;",
+        tests: "-p kerf-decide",
+    },
+    BrokenRule {
         rule: "SCH-047",
         effect: "pods left over by a deadline do not come first",
         file: "crates/decide/src/fairness.rs",
