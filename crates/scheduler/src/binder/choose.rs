@@ -19,8 +19,10 @@ const FORECASTS_MAX: usize = 24;
 /// Pods times nodes, over all forecasts. Bounds the work. A plan with more than half of it gets no forecast: none of a second plan could be
 /// made to compare it with.
 const ATTEMPTS_MAX: usize = 4_000_000;
-/// Up to this many pods times nodes, plans are chosen by eight scale-ups, else by four.
-const MORE_ARRIVALS_MAX: usize = 50_000;
+/// Up to this many pods times nodes, plans are chosen by eight scale-ups.
+const EIGHT_ARRIVALS_MAX: usize = 50_000;
+/// The same with four scale-ups, beyond by two: the more pods a scale-up has, the less its outcome depends on chance.
+const FOUR_ARRIVALS_MAX: usize = 100_000;
 /// A second round counts as one part in this many of the cost of the plan, because pods wait for it, or as a mean machine of the plan where
 /// that is less. Chosen from the table in docs/packing.md.
 const SECOND_ROUND_SHARE: usize = 10;
@@ -29,6 +31,8 @@ const SECOND_ROUND_SHARE: usize = 10;
 const LEFT_OVER_PERCENT: i64 = 30;
 /// The shares of each node that stay free in plans with room.
 const FREE_SHARES: [f64; 3] = [0.03, 0.06, 0.1];
+/// The same for so many pods and nodes that plans are chosen by two scale-ups.
+const FREE_SHARES_OF_MANY: [f64; 1] = [0.06];
 /// How often the best plan so far is placed anew where its pods are bound.
 const REBINDINGS: usize = 3;
 
@@ -161,8 +165,11 @@ fn rank_after(rank: Rank, machines: usize, rounds: &[Round], of: usize) -> RankA
 fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
     let soon = |attempt, seed| Arrivals::within(machines, (2_500, 7_500), 2_500, attempt, seed);
     let late = |seed| Arrivals::within(machines, (30_000, 50_000), 10_000, 5, seed);
+    if attempts > FOUR_ARRIVALS_MAX {
+        return vec![soon(5, 1), late(3)];
+    }
     let mut arrivals = vec![Arrivals::at_once(machines), soon(5, 1), soon(2, 2), late(3)];
-    if attempts <= MORE_ARRIVALS_MAX {
+    if attempts <= EIGHT_ARRIVALS_MAX {
         arrivals.extend([soon(5, 4), soon(2, 5), late(6), Arrivals::shuffled(machines, 1, 7)]);
     }
     arrivals
@@ -175,6 +182,8 @@ struct Search<'x, 'w, 'a> {
     /// The rank of the plan that costs least as planned.
     first: Rank,
     forecasts: usize,
+    /// The ranks and numbers of launches of the outcomes with a forecast. Different ways often lead to the same plan.
+    known: Vec<(Rank, usize)>,
     forecasts_max: usize,
     stop: Stop<'x>,
 }
@@ -195,10 +204,34 @@ impl<'w, 'a> Search<'_, 'w, 'a> {
         if !is_alternative || (rank, 0) >= self.chosen.after {
             return;
         }
+        let key = (rank, outcome.assignment.claims.len());
+        if self.known.contains(&key) {
+            return;
+        }
+        self.known.push(key);
         self.forecasts += 1;
         if let Ok(better) = self.chooser.candidate(outcome, Some(self.chosen.after)) {
             self.chosen = better;
         }
+    }
+
+    /// The same for some outcomes, until no other needs to be looked at.
+    fn consider_all(&mut self, outcomes: impl IntoIterator<Item = Outcome<'w, 'a>>) {
+        let mut outcomes = outcomes.into_iter();
+        while !self.is_over()
+            && let Some(outcome) = outcomes.next()
+        {
+            self.consider(outcome);
+        }
+    }
+
+    /// Considers the chosen outcome with its pods where they are bound. Returns whether one is better.
+    fn rebind(&mut self) -> bool {
+        let before = self.chosen.after;
+        if !self.is_over() {
+            self.consider_all(self.rebound());
+        }
+        self.chosen.after < before
     }
 
     /// The chosen outcome with its pods where they are bound, for each scale-up.
@@ -245,6 +278,7 @@ pub(crate) fn choose<'w, 'a>(
         objective: &objective,
     };
     let forecasts_max = chooser.forecasts_max(&best);
+    let many = chooser.attempts(&best) > FOUR_ARRIVALS_MAX;
     if forecasts_max == 0 || stop() {
         return best;
     }
@@ -253,11 +287,13 @@ pub(crate) fn choose<'w, 'a>(
         Ok(candidate) => candidate,
         Err(outcome) => return *outcome,
     };
+    let machines = chosen.outcome.assignment.claims.len();
     let mut search = Search {
         chooser,
         chosen,
         first,
         forecasts: 1,
+        known: vec![(first, machines)],
         forecasts_max,
         stop,
     };
@@ -265,28 +301,17 @@ pub(crate) fn choose<'w, 'a>(
         return search.chosen.outcome;
     }
     let base = search.chosen.outcome.clone();
-    let equal = equal_nodes(&base, &objective, stop);
-    let roomy = FREE_SHARES
+    search.consider_all(equal_nodes(&base, &objective, stop));
+    let shares: &[f64] = if many { &FREE_SHARES_OF_MANY } else { &FREE_SHARES };
+    let roomy = shares
         .iter()
         .filter_map(|share| repack_with_room(*share, &base, &objective, stop));
     let others = others.into_iter().map(|(_, outcome)| outcome);
-    for outcome in equal.into_iter().chain(roomy).chain(others) {
-        if search.is_over() {
-            return search.chosen.outcome;
-        }
-        search.consider(outcome);
-    }
+    search.consider_all(roomy.chain(others));
     // While pods come, rebinding would add room for pods that later ones displace: more nodes, at the same price of the whole scale-up.
     let rebindings = if later_pods == 0 { REBINDINGS } else { 0 };
     for _ in 0..rebindings {
-        let before = search.chosen.after;
-        for outcome in search.rebound() {
-            if search.is_over() {
-                return search.chosen.outcome;
-            }
-            search.consider(outcome);
-        }
-        if search.chosen.after >= before {
+        if !search.rebind() {
             break;
         }
     }
@@ -319,6 +344,12 @@ mod tests {
         let after = |left_over| rank_after((Reverse(1_000), false, planned), 60, &[round(left_over, more, 0)], 1);
         let (few, many) = (after(10).0.2, after(160).0.2);
         assert_eq!((many - few).pico(), planned.pico() * 3 / 10 * 150 / 1_000);
+    }
+
+    #[test]
+    fn the_more_pods_and_nodes_the_fewer_scale_ups_are_played() {
+        let played = |attempts| arrivals(10, attempts).len();
+        assert_eq!([50_000, 50_001, 100_000, 100_001].map(played), [8, 4, 4, 2]);
     }
 
     /// A forecast may stop early only because of this.
