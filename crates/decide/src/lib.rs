@@ -40,6 +40,7 @@ mod inputs;
 mod memory;
 mod method;
 mod pause;
+mod planner;
 mod provision;
 mod rebalance;
 mod retire;

@@ -3,23 +3,19 @@
 use crate::held::{BindingInProgress, held_launches};
 use crate::inputs::Inputs;
 use crate::memory::Memory;
-use crate::verify::violations;
+use crate::planner::{CheckedPlan, Planner};
 use kerf_check::Violation;
 use kerf_disruption::reschedulable_now;
-use kerf_model::in_flight::InFlight;
-use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{EffectiveZone, Options, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
+use kerf_scheduler::{EffectiveZone, Request, WhatIf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The pods that kube-scheduler may still bind are left out one plan after the other, until the plans have so many pods together: five plans for
 /// 5,000 pods. Then the launches for such pods are taken out of the last one.
 const PODS_PLANNED_WITHOUT_MAX: usize = 25_000;
-/// Up to so many pods are planned where earlier passes planned them and also anywhere. Forecasts for more take seconds while kube-apiserver works.
-const PODS_PLANNED_TWICE_MAX: usize = 1_000;
 
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug, Default)]
@@ -132,12 +128,7 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let options = &inputs.settings.solver;
     let prepared = memory.prepared.read(snapshot, options);
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
-    let planner = Planner {
-        inputs,
-        prepared: &prepared,
-        planned: &planned_earlier(snapshot, inputs.in_flight, &batch.pods),
-        stop,
-    };
+    let planner = Planner::new(inputs, &prepared, &batch.pods, stop);
     let plan_for = |pods: &[Arc<Pod>]| planner.plan(pods);
     let greedy_for = |pods: &[Arc<Pod>]| planner.greedy_plan(pods);
     let binding = BindingInProgress::of(inputs);
@@ -160,115 +151,6 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
         violations,
         differs,
         held,
-    }
-}
-
-/// A plan with the results of its checks; see [`Provision`].
-struct CheckedPlan {
-    plan: Plan,
-    violations: Vec<Violation>,
-    differs: bool,
-}
-
-impl CheckedPlan {
-    /// A plan that breaks no rule.
-    const fn sound(plan: Plan, differs: bool) -> Self {
-        Self {
-            plan,
-            violations: Vec::new(),
-            differs,
-        }
-    }
-}
-
-/// Makes the plans of a pass.
-struct Planner<'a> {
-    inputs: &'a Inputs<'a>,
-    prepared: &'a Prepared,
-    /// Where earlier passes planned the pods.
-    planned: &'a PinnedPlacements,
-    stop: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Planner<'_> {
-    /// The better of the plan that leaves pods where earlier passes planned them, and one that puts them anywhere. For many pods only that is made
-    /// of which the greedy's plan is better.
-    fn plan(&self, pods: &[Arc<Pod>]) -> CheckedPlan {
-        let options = &self.inputs.settings.solver;
-        if pods.len() <= PODS_PLANNED_TWICE_MAX || self.planned.is_empty() {
-            return self.better(pods, options);
-        }
-        let greedy = greedy(options);
-        let pinned = self.pinned(pods, &greedy).filter(|pinned| {
-            let (free, _) = self.free(pods, &greedy);
-            self.rank(pinned) <= self.rank(&free)
-        });
-        if let Some(plan) = pinned.and_then(|_| self.pinned(pods, options)) {
-            return CheckedPlan::sound(plan, false);
-        }
-        let (plan, differs) = self.free(pods, options);
-        self.checked(pods, plan, differs)
-    }
-
-    /// The plan of the greedy alone.
-    fn greedy_plan(&self, pods: &[Arc<Pod>]) -> Plan {
-        self.better(pods, &greedy(&self.inputs.settings.solver)).plan
-    }
-
-    /// The better of both plans.
-    fn better(&self, pods: &[Arc<Pod>], options: &Options) -> CheckedPlan {
-        let mut pinned = self.pinned(pods, options);
-        // A plan that launches nothing and leaves no pod over is the best there is.
-        if let Some(plan) = pinned.take_if(|plan| plan.launches.is_empty() && plan.left_over() == 0) {
-            return CheckedPlan::sound(plan, false);
-        }
-        let (free, differs) = self.free(pods, options);
-        match pinned.filter(|pinned| self.rank(pinned) <= self.rank(&free)) {
-            Some(pinned) => CheckedPlan::sound(pinned, differs),
-            None => self.checked(pods, free, differs),
-        }
-    }
-
-    /// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that stay. It breaks no rule.
-    fn pinned(&self, pods: &[Arc<Pod>], options: &Options) -> Option<Plan> {
-        let pinned = PinnedRequest::new(self.inputs.snapshot, pods, self.planned)?;
-        let request = Request::new(&pinned.snapshot, &pinned.rest);
-        let prepared = self.prepared.next(&pinned.snapshot, options);
-        let plan = prepared.solve(&WhatIf::from(&request), options, self.stop);
-        let plan = pinned.complete(plan);
-        self.violations(pods, &plan).is_empty().then_some(plan)
-    }
-
-    /// The plan that puts pods anywhere, and whether a solver without memory gives another one.
-    fn free(&self, pods: &[Arc<Pod>], options: &Options) -> (Plan, bool) {
-        let request = Request::new(self.inputs.snapshot, pods);
-        let plan = self.prepared.solve(&WhatIf::from(&request), options, self.stop);
-        let compare = self.inputs.settings.compare && !(self.stop)();
-        let differs = compare && kerf_scheduler::solve(&request, options, &|| false) != plan;
-        (plan, differs)
-    }
-
-    fn checked(&self, pods: &[Arc<Pod>], plan: Plan, differs: bool) -> CheckedPlan {
-        CheckedPlan {
-            violations: self.violations(pods, &plan),
-            plan,
-            differs,
-        }
-    }
-
-    fn violations(&self, pods: &[Arc<Pod>], plan: &Plan) -> Vec<Violation> {
-        violations(self.inputs.snapshot, pods, plan, &self.inputs.settings.solver)
-    }
-
-    fn rank(&self, plan: &Plan) -> PlanRank {
-        PlanRank::new(plan, &self.inputs.snapshot.pools, &self.inputs.settings.solver)
-    }
-}
-
-fn greedy(options: &Options) -> Options {
-    Options {
-        effort: 0,
-        ..options.clone()
     }
 }
 
@@ -333,28 +215,6 @@ fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
     let untried: BTreeSet<&str> = snapshot.untried.iter().map(|pod| &*pod.uid).collect();
     plan.unschedulable.retain(|left| !untried.contains(&*left.pod.uid));
     plan.ignored.retain(|(pod, _)| !untried.contains(&*pod.uid));
-}
-
-/// Onto which machine that stays each of these pods was planned before.
-fn planned_earlier(snapshot: &Snapshot, in_flight: &InFlight, pods: &[Arc<Pod>]) -> PinnedPlacements {
-    if in_flight.planned.is_empty() {
-        return PinnedPlacements::new();
-    }
-    let staying = snapshot.nodes.iter().filter(|node| stays(node));
-    let staying: BTreeMap<&str, &Arc<str>> = staying
-        .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
-        .collect();
-    let place = |pod: &Arc<Pod>| {
-        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-        let machine = staying.get(&**in_flight.planned.get(&key)?)?;
-        Some((key, Arc::clone(machine)))
-    };
-    pods.iter().filter_map(place).collect()
-}
-
-/// Whether a machine was launched and is not to go.
-fn stays(node: &Node) -> bool {
-    node.managed && !node.marked_for_deletion && node.provider_id.is_some()
 }
 
 #[cfg(test)]

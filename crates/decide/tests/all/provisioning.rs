@@ -125,6 +125,41 @@ fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
     }
 }
 
+// SCH-045 as docs/deviations.md has it
+#[test]
+fn many_pods_stay_where_they_were_planned_while_a_machine_is_launched_for_another() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    let nodes: Vec<String> = (1..=12).map(|node| format!("a-{node:02}")).collect();
+    for name in &nodes {
+        cluster.of_kind(name, "small", |node| {
+            node.claim_name = Some(format!("claim-{name}").into());
+        });
+    }
+    let places: Vec<(String, &String)> = (0..1_100)
+        .map(|pod| (format!("pod-{pod}"), &nodes[pod * 7 % nodes.len()]))
+        .collect();
+    for (pod, _) in &places {
+        cluster.pending(pod, 1);
+    }
+    // It needs a larger machine than these.
+    cluster.pending("large", 2_500);
+    let mut case = Case::of(cluster);
+    for (pod, node) in &places {
+        let key = ("ns".into(), pod.as_str().into());
+        case.in_flight.planned.insert(key, format!("claim-{node}").into());
+    }
+    let decision = provision(&case.view(), &mut Memory::default(), &|| false);
+    let plan = decision.plan.unwrap();
+    assert_eq!(names(&plan.launches[0].pods), ["large"]);
+    let placed = plan
+        .existing
+        .iter()
+        .flat_map(|placement| names(&placement.pods).into_iter().map(|pod| (pod, &*placement.node)));
+    let expected: BTreeSet<(&str, &str)> = places.iter().map(|(pod, node)| (pod.as_str(), node.as_str())).collect();
+    assert_eq!(placed.collect::<BTreeSet<_>>(), expected);
+}
+
 /// A pod of 500 that was planned onto `a-1`, where another pod took its place. A new pod has room on `a-2`, and so has a pod that was planned onto it.
 #[derive(Clone, Copy)]
 struct Displaced {
