@@ -30,7 +30,7 @@ pub(crate) struct BindingInProgress<'a> {
     inputs: Inputs<'a>,
     /// The NodeClaims whose nodes are still to come, or became ready a moment ago.
     claims: BTreeSet<&'a str>,
-    /// The free room of their nodes, and of those that became ready before within [`WAITED_MAX`], by name.
+    /// The free room of all nodes that are to come or became ready within [`WAITED_MAX`], by name.
     free: BTreeMap<&'a str, Resources>,
 }
 
@@ -114,8 +114,8 @@ impl<'a> BindingInProgress<'a> {
     }
 }
 
-/// The free room of nodes in sum, less that of pods which are held for it. Pods that came later may have taken the room of others: for what is more than
-/// the nodes can hold, machines are launched at once.
+/// The free room of nodes in sum, without that of pods which are held for it. A pod for which it is not enough is not held: pods that were created
+/// later took its room.
 pub(crate) struct RoomInSum(Resources);
 
 impl RoomInSum {

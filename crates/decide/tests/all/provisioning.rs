@@ -125,7 +125,6 @@ fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
     }
 }
 
-// SCH-045 as docs/deviations.md has it
 #[test]
 fn many_pods_stay_where_they_were_planned_while_a_machine_is_launched_for_another() {
     let mut cluster = Cluster::new();

@@ -21,7 +21,7 @@ const FORECASTS_MAX: usize = 24;
 const ATTEMPTS_MAX: usize = 4_000_000;
 /// Up to this many pods times nodes, plans are chosen by eight scale-ups.
 const EIGHT_ARRIVALS_MAX: usize = 50_000;
-/// The same with four scale-ups, beyond by two: the more pods a scale-up has, the less its outcome depends on chance.
+/// Up to this many they are chosen by four scale-ups, beyond it by two: the more pods there are, the less depends on chance.
 const FOUR_ARRIVALS_MAX: usize = 100_000;
 /// A second round counts as one part in this many of the cost of the plan, because pods wait for it, or as a mean machine of the plan where
 /// that is less. Chosen from the table in docs/packing.md.
@@ -31,7 +31,7 @@ const SECOND_ROUND_SHARE: usize = 10;
 const LEFT_OVER_PERCENT: i64 = 30;
 /// The shares of each node that stay free in plans with room.
 const FREE_SHARES: [f64; 3] = [0.03, 0.06, 0.1];
-/// The same for so many pods and nodes that plans are chosen by two scale-ups.
+/// The shares that stay free in plans that are chosen by two scale-ups.
 const FREE_SHARES_OF_MANY: [f64; 1] = [0.06];
 /// How often the best plan so far is placed anew where its pods are bound.
 const REBINDINGS: usize = 3;
