@@ -175,3 +175,63 @@ pub(crate) fn held_launches(in_flight: &InFlight, plan: &mut Plan) -> Vec<Arc<Po
     }
     pods
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use jiff::Timestamp;
+    use kerf_model::intern::Interner;
+    use kerf_model::plan::Placement;
+    use kerf_model::pod::PodShape;
+    use kerf_model::snapshot::Snapshot;
+
+    fn of_cpu(name: &str, cpu: i64) -> Arc<Pod> {
+        let shape = PodShape {
+            requests: Resources::new().with(sym::CPU, cpu),
+            ..PodShape::default()
+        };
+        Arc::new(Pod {
+            shape: Arc::new(shape),
+            ..Pod::new("ns", name)
+        })
+    }
+
+    // SCH-045 as docs/deviations.md has it
+    #[test]
+    fn room_is_what_plan_and_held_pods_leave_also_on_machines_that_are_not_launched() {
+        let mut snapshot = Snapshot::new(Arc::new(Interner::default()));
+        for name in ["a-1", "a-2"] {
+            let mut node = Node::empty(name.into(), sym::HOSTNAME);
+            (node.managed, node.claim_name) = (true, Some(name.into()));
+            node.allocatable = Resources::new().with(sym::CPU, 1000);
+            node.requested = Resources::new().with(sym::CPU, 400);
+            snapshot.nodes.push(Arc::new(node));
+        }
+        let inputs = Inputs {
+            snapshot: &Arc::new(snapshot),
+            in_flight: &InFlight::default(),
+            settings: &Settings::default(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        let placement = Placement {
+            node: "a-1".into(),
+            pods: vec![of_cpu("placed", 300)],
+        };
+        let plan = Plan {
+            existing: vec![placement],
+            ..Plan::default()
+        };
+        let binding = BindingInProgress::of(&inputs);
+        let pods = vec![of_cpu("large", 600), of_cpu("small", 400)];
+        let names = |pods: Vec<Arc<Pod>>| pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>();
+        // Of 1,200 free, 300 are taken by the plan.
+        assert_eq!(names(binding.room_beside(&plan).take_smallest(pods.clone())), ["small"]);
+        assert_eq!(
+            names(binding.room_beside(&Plan::default()).take_smallest(pods.clone())),
+            ["small", "large"]
+        );
+        let mut rest = binding.room_beside(&plan).without(&[of_cpu("held", 501)]);
+        assert!(names(rest.take_smallest(pods)).is_empty(), "399 are left");
+    }
+}
