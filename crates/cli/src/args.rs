@@ -9,6 +9,7 @@ use kerf_aws::options::AwsFeatureGates;
 use kerf_runtime::options::taint_keys;
 use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::min_savings::MinSavingsPercent;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
     PreferencePolicy, Replacements, UnknownPolicy,
@@ -218,6 +219,15 @@ pub(crate) struct DecisionArgs {
     /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
+    /// Forecasts of binding count with pods that are nominated to the nodes they are planned onto, while at most so many wait. 0 for none.
+    #[arg(
+        long,
+        env = "NOMINATED_PODS_MAX",
+        value_name = "PODS",
+        allow_negative_numbers = true,
+        default_value_t
+    )]
+    pub(crate) nominated_pods_max: NominatedPodsMax,
     /// Where consolidation may move pods: not onto nodes within their own consolidateAfter, or anywhere.
     #[arg(long, env = "CONSOLIDATION_DESTINATIONS", value_parser = policy::<Destinations>(), default_value_t)]
     pub(crate) consolidation_destinations: Destinations,

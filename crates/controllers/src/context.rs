@@ -1,6 +1,7 @@
 //! The values that all controllers share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kerf_cloud::{Call, CloudProvider, MeteredProvider};
@@ -11,6 +12,7 @@ use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{
     Clock, Controller, Key, Metrics, Options, Queue, RateLimit, ReconcileError, Recorder, Rng, Seed, workers,
 };
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kube::Client;
 
 use crate::clock_jump_guard::ClockJumpGuard;
@@ -46,6 +48,8 @@ pub struct Context {
     pub(crate) prepared: PreparedCache,
     /// One lock per claim and pool, held during its writes.
     pub(crate) write_locks: WriteLocks,
+    /// Whether the API server refuses to let pods be nominated.
+    pub(crate) nominations_refused: Arc<AtomicBool>,
     /// Settings that Karpenter does not have.
     pub tuning: Tuning,
     /// Detects jumps of the wall clock.
@@ -132,6 +136,14 @@ impl Context {
         })
     }
 
+    /// Up to how many waiting pods are nominated to the nodes they are planned onto.
+    pub(crate) fn nominated_pods_max(&self) -> NominatedPodsMax {
+        match self.nominations_refused.load(Ordering::Relaxed) {
+            true => NominatedPodsMax::NONE,
+            false => self.options.nominated_pods_max,
+        }
+    }
+
     /// The current wall time.
     pub fn now(&self) -> jiff::Timestamp {
         self.clock.now()
@@ -163,6 +175,7 @@ impl Context {
             interner,
             prepared: PreparedCache::default(),
             write_locks: WriteLocks::default(),
+            nominations_refused: Arc::default(),
             tuning: Tuning::default(),
         }
     }

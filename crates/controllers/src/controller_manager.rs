@@ -170,6 +170,7 @@ impl Manager {
             interner: config.interner,
             prepared: PreparedCache::default(),
             write_locks: WriteLocks::default(),
+            nominations_refused: Arc::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {
@@ -326,7 +327,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         all.push(PoolReport::new(context));
         all.push(gap);
     }
-    if context.options.nominate_pods {
+    if !context.options.nominated_pods_max.is_none() {
         all.push(nominator);
     }
     // LIF-168

@@ -31,11 +31,13 @@ impl DecisionInputs {
             in_flight.moves.clear();
             in_flight.undone.clear();
         }
+        let mut settings = decision_settings(&context.options, &context.tuning);
+        settings.solver.nominated_pods_max = context.nominated_pods_max();
         Self {
             in_flight,
             settings: Settings {
                 unread: UnreadNodes::new(unread, &snapshot, now),
-                ..decision_settings(&context.options, &context.tuning)
+                ..settings
             },
             snapshot,
             now,
@@ -76,6 +78,7 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
             packing: options.packing,
             node_overhead: options.node_overhead_cost,
             forecast_binding: options.forecast_binding == ForecastBinding::On,
+            nominated_pods_max: options.nominated_pods_max,
             launch_price_range: options.launch_price_range_percent,
             node_scoring: options.scheduler_config.node_scoring,
             // SCH-004

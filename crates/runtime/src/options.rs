@@ -18,6 +18,7 @@ pub use remarks::{Remark, unknown_gates};
 use kerf_api::SchedulerConfig;
 use kerf_units::launch_price_range::LaunchPriceRange;
 use kerf_units::min_savings::MinSavingsPercent;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy,
     Replacements,
@@ -99,8 +100,8 @@ pub struct Options {
     pub startup_taints: Vec<String>,
     /// Kerf's own: whether nodes to which a large command of consolidation moves no pods are tainted meanwhile.
     pub destination_taints: bool,
-    /// Kerf's own: whether pods are nominated to the nodes they are planned onto.
-    pub nominate_pods: bool,
+    /// Kerf's own: up to how many waiting pods are nominated to the nodes they are planned onto.
+    pub nominated_pods_max: NominatedPodsMax,
     /// Kerf's own: whether decisions are made and compared with those of another autoscaler, and none is carried out.
     pub observe: bool,
     /// Kerf's own: the file that such decisions are appended to; `None` for the log alone.
@@ -214,7 +215,7 @@ impl Options {
             commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
             startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),
             destination_taints: values.bool("destination-taints"),
-            nominate_pods: values.bool("nominate-pods"),
+            nominated_pods_max: check.own("nominated-pods-max", "NOMINATED_PODS_MAX"),
             observe: values.bool("observe"),
             observe_file: check.observe_file(),
         };

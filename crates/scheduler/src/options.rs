@@ -4,6 +4,7 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_units::launch_price_range::LaunchPriceRange;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, NodeScoring, Packing, PreferencePolicy};
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub struct Options {
     pub node_overhead: NodeOverheadCost,
     /// Whether plans are chosen by what they cost after kube-scheduler has bound their pods. Does not concern [`Packing::Upstream`].
     pub forecast_binding: bool,
+    /// Up to how many waiting pods are nominated to the nodes they are planned onto. Forecasts of binding count with it.
+    pub nominated_pods_max: NominatedPodsMax,
     /// Whether more pods like these will come while the machines of the plan start: forecasts of binding then count with them.
     pub more_pods_coming: bool,
     /// Which instance types a launch lists besides the cheapest.
@@ -55,6 +58,7 @@ impl Default for Options {
             packing: Packing::default(),
             node_overhead: NodeOverheadCost::default(),
             forecast_binding: true,
+            nominated_pods_max: NominatedPodsMax::default(),
             more_pods_coming: false,
             launch_price_range: LaunchPriceRange::default(),
             node_scoring: NodeScoring::default(),

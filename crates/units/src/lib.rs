@@ -19,6 +19,7 @@ pub mod duration;
 pub mod launch_price_range;
 pub mod min_savings;
 pub mod nearest_name;
+pub mod nominated_pods;
 pub mod policy;
 pub mod quantity;
 pub mod savings_per_pod;

@@ -155,6 +155,7 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
             packing: args.packing,
             node_overhead: args.node_overhead_cost,
             forecast_binding: args.forecast_binding == ForecastBinding::On,
+            nominated_pods_max: args.nominated_pods_max,
             launch_price_range: args.launch_price_range_percent,
             node_scoring: args.scheduler_config.node_scoring,
             threads: usize::from(args.threads),
@@ -249,6 +250,7 @@ mod tests {
         ("packing", &["cheapest", "upstream"]),
         ("node-overhead-cost", &["0.5"]),
         ("forecast-binding", &["Off"]),
+        ("nominated-pods-max", &["0", "50"]),
         ("launch-price-range-percent", &["0", "20"]),
         (
             "scheduler-config",
@@ -288,7 +290,6 @@ mod tests {
         "batch-idle-duration",
         "instance-types-file-path",
         "destination-taints",
-        "nominate-pods",
         "observe",
         "observe-file",
     ];

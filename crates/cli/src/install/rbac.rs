@@ -160,6 +160,14 @@ pub(crate) const GRANTS: &[Grant] = &[
         "pods that outlive their node's deadline",
     ),
     grant(Cluster, "", &["pods/eviction"], &["create"], "drains nodes"),
+    // Karpenter's own roles do not have it: without it pods are not nominated.
+    grant(
+        Cluster,
+        "",
+        &["pods/status"],
+        &["patch"],
+        "nominates pods to the nodes they are planned onto; Kerf only",
+    ),
     grant(Cluster, "", &["events"], &["create", "patch"], "publishes events"),
     grant(
         Cluster,

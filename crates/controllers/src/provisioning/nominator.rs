@@ -4,7 +4,7 @@
 //! pods as it likes, and every pod that finds its machine full costs another one.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,8 +46,6 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 pub(crate) struct Nominator {
     context: Context,
     work: WorkLoop<()>,
-    /// Whether the API server refuses the writes.
-    refused: AtomicBool,
     /// The resource version of the last write to each pod, by the pod's uid. An older version in the cache does not show that write yet.
     written: Mutex<BTreeMap<Arc<str>, u64>>,
 }
@@ -77,16 +75,19 @@ impl Nominator {
         Arc::new(Self {
             work: WorkLoop::new(context, NAME, RateLimit::DEFAULT).for_kind::<ApiPod>(),
             context: context.clone(),
-            refused: AtomicBool::new(false),
             written: Mutex::default(),
         })
     }
 
     /// Requests a round over all waiting pods, after a pass has planned them anew.
     pub(crate) fn run_round(&self) {
-        if self.context.options.nominate_pods {
+        if !self.context.nominated_pods_max().is_none() {
             self.work.add(());
         }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.context.nominations_refused.load(Ordering::Relaxed)
     }
 
     fn written(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, u64>> {
@@ -96,6 +97,7 @@ impl Nominator {
     /// The writes that are due.
     fn writes(&self) -> Vec<Write> {
         let waiting = self.context.cluster.waiting_pods();
+        let few = self.context.nominated_pods_max().allows(waiting.len());
         let mut written = self.written();
         let seen = |waiting: &WaitingPod| {
             let version = written.get(&waiting.pod.uid).copied();
@@ -117,7 +119,8 @@ impl Nominator {
                 node.as_ref()
             });
             let node = node.filter(|node| node.takes(&waiting.pod));
-            if let Some(step) = step(&waiting.nomination, node.map(|node| &node.name)) {
+            let step = step(&waiting.nomination, node.map(|node| &node.name));
+            if let Some(step) = step.filter(|step| few || *step == NominationStep::Clear) {
                 writes.push(Write { waiting, step });
             }
         }
@@ -145,7 +148,7 @@ impl Nominator {
 
     /// Writes a nomination. Returns false if the pod has changed meanwhile.
     async fn write(&self, write: &Write) -> Result<bool, kube::Error> {
-        if self.refused.load(Ordering::Relaxed) {
+        if self.is_refused() {
             return Ok(true);
         }
         let pod = &write.waiting.pod;
@@ -167,10 +170,10 @@ impl Nominator {
         match ApiErrorKind::of(&error) {
             ApiErrorKind::Conflict => Ok(false),
             ApiErrorKind::Forbidden => {
-                if !self.refused.swap(true, Ordering::Relaxed) {
+                if !self.context.nominations_refused.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         %error,
-                        "pods are not nominated to the nodes they are planned onto; allow the verb patch on pods/status to Kerf's role, or leave out --nominate-pods"
+                        "pods are not nominated to the nodes they are planned onto; allow the verb patch on pods/status to Kerf's role, or set --nominated-pods-max=0"
                     );
                 }
                 Ok(true)
@@ -231,7 +234,7 @@ impl Reconciler for Nominator {
     }
 
     async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
-        if self.refused.load(Ordering::Relaxed) {
+        if self.is_refused() {
             return Ok(Outcome::Done);
         }
         let mut writes = self.writes();

@@ -345,11 +345,11 @@ pub const DEFINITIONS: &[OptionDef] = &[
     )
     .of_kerf(),
     option(
-        "nominate-pods",
-        "NOMINATE_PODS",
-        OptionKind::Bool,
-        "false",
-        "tell kube-scheduler where pods are planned: set status.nominatedNodeName when their node takes pods; needs permission to patch pods/status",
+        "nominated-pods-max",
+        "NOMINATED_PODS_MAX",
+        OptionKind::Int,
+        "500",
+        "tell kube-scheduler where pods are planned (status.nominatedNodeName) while at most so many wait; 0 for none; needs permission to patch pods/status",
     )
     .of_kerf(),
     option(

@@ -124,7 +124,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ),
         ("destination-taints", "DESTINATION_TAINTS", Bool, "true"),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
-        ("nominate-pods", "NOMINATE_PODS", Bool, "false"),
+        ("nominated-pods-max", "NOMINATED_PODS_MAX", Int, "500"),
         ("observe", "OBSERVE", Bool, "false"),
         ("observe-file", "OBSERVE_FILE", Text, ""),
     ];

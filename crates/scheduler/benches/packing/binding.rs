@@ -9,6 +9,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Arrivals, BindingForecast, Forecaster, Options, Prepared, Request, WhatIf};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kerf_units::policy::Packing;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,7 +121,12 @@ pub(crate) fn print(worlds: u64) {
     let with = |packing, forecast| Options {
         packing,
         forecast_binding: forecast,
+        nominated_pods_max: NominatedPodsMax::NONE,
         ..Options::default()
+    };
+    let nominating = |packing, forecast| Options {
+        nominated_pods_max: NominatedPodsMax::default(),
+        ..with(packing, forecast)
     };
     let upstream = ("upstream", with(Packing::Upstream, false));
     let balanced = ("balanced", with(Packing::Balanced, false));
@@ -130,16 +136,26 @@ pub(crate) fn print(worlds: u64) {
         ..with(Packing::Balanced, true)
     };
     let more = ("balanced, forecast with pods that may come", more);
+    let nominated = ("balanced, forecast, nominated", nominating(Packing::Balanced, true));
+    let more_nominated = Options {
+        more_pods_coming: true,
+        ..nominating(Packing::Balanced, true)
+    };
+    let more_nominated = ("balanced, forecast with pods that may come, nominated", more_nominated);
     let complete = [
         upstream.clone(),
         ("cheapest", with(Packing::Cheapest, false)),
         ("cheapest, binding forecast", with(Packing::Cheapest, true)),
         balanced.clone(),
         forecast.clone(),
+        ("upstream, nominated", nominating(Packing::Upstream, false)),
+        ("cheapest, forecast, nominated", nominating(Packing::Cheapest, true)),
+        ("balanced, nominated", nominating(Packing::Balanced, false)),
+        nominated.clone(),
         more.clone(),
     ];
     print_course(worlds, Course::Complete, &complete);
-    let goes_on = [upstream, balanced, forecast, more];
+    let goes_on = [upstream, balanced, forecast, nominated, more, more_nominated];
     print_course(worlds, Course::GoesOn, &goes_on);
 }
 

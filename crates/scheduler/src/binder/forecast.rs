@@ -2,6 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::machines::with_machines;
+use super::nominations::Nominations;
 use super::play::{NodeEvent, Play};
 use super::pod_arrivals::{by_age, pod_arrivals};
 use crate::compile::prepared::Prepared;
@@ -20,6 +21,8 @@ use crate::strategy::{FewestPods, solve_queue};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
+use kerf_model::snapshot::Snapshot;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The forecast for a plan in one scale-up.
@@ -55,6 +58,8 @@ pub struct Forecaster {
     /// The number of nodes before the machines of the plan.
     nodes: usize,
     launches: usize,
+    /// Where the plan has the pods, by namespace and name.
+    planned: FxHashMap<(Arc<str>, Arc<str>), BindingPlace>,
 }
 
 impl Forecaster {
@@ -66,8 +71,27 @@ impl Forecaster {
         Some(Self {
             nodes: snapshot.nodes.len(),
             launches: plan.launches.len(),
+            planned: planned(snapshot, plan, options),
             prepared: prepared.next(&after, options),
         })
+    }
+
+    /// The pods that are nominated to the targets they are planned onto: those that wait, unless these are too many. The successors of pods
+    /// that run elsewhere do not exist yet.
+    fn nominations(&self, what_if: &WhatIf<'_>, problem: &Problem<'_>, launched: &[Option<TargetId>]) -> Nominations {
+        if !problem.options.nominated_pods_max.allows(what_if.pods.len()) {
+            return Nominations::default();
+        }
+        let waiting = what_if.pods.iter().enumerate();
+        let waiting = waiting.filter(|(_, pod)| pod.node_name.is_none() && !pod.is_virtual());
+        Nominations::new(waiting.filter_map(|(at, pod)| {
+            let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+            let target = match *self.planned.get(&key)? {
+                BindingPlace::Launch(launch) => launched.get(launch).copied().flatten(),
+                BindingPlace::Node(index) => problem.targets.of_node(index),
+            };
+            Some((PodId::new(at), target?))
+        }))
     }
 
     /// Plays the binding of the pods of a question in each scale-up.
@@ -94,7 +118,8 @@ impl Forecaster {
             .map(|at| problem.targets.of_node(self.nodes + at))
             .collect();
         let coming: IdSet<Target> = targets.iter().flatten().copied().collect();
-        let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
+        let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring)
+            .nominating(self.nominations(what_if, problem, &targets));
         let oldest_first = by_age(problem);
         let one = |arrivals: &Arrivals| {
             let mut play = start.clone().with_chance(arrivals.seed);
@@ -157,6 +182,24 @@ impl Forecaster {
             left_over,
         }
     }
+}
+
+/// Where a plan has its pods, by namespace and name, unless it has too many to be nominated.
+fn planned(snapshot: &Snapshot, plan: &Plan, options: &Options) -> FxHashMap<(Arc<str>, Arc<str>), BindingPlace> {
+    let launches = plan.launches.iter().map(|launch| launch.pods.len());
+    let existing = plan.existing.iter().map(|placement| placement.pods.len());
+    if !options.nominated_pods_max.allows(launches.chain(existing).sum()) {
+        return FxHashMap::default();
+    }
+    let launched = plan.launches.iter().enumerate();
+    let launched = launched.map(|(launch, of)| (BindingPlace::Launch(launch), &of.pods));
+    let existing = plan.existing.iter();
+    let existing = existing.filter_map(|of| Some((BindingPlace::Node(snapshot.position(&of.node)?), &of.pods)));
+    let key = |pod: &Arc<Pod>| (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+    let places = launched.chain(existing);
+    places
+        .flat_map(|(place, pods)| pods.iter().map(move |pod| (key(pod), place)))
+        .collect()
 }
 
 /// Where a pod is bound, by index in the snapshot or in the plan.

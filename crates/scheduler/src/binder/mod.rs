@@ -13,6 +13,7 @@ mod choose;
 mod forecast;
 mod later_pods;
 mod machines;
+mod nominations;
 mod play;
 mod pod_arrivals;
 mod queue;

@@ -1,5 +1,6 @@
 //! kube-scheduler's queue, played over the targets of a problem.
 
+use super::nominations::Nominations;
 use super::queue::{Millis, SchedulingQueue};
 use super::score::{
     ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,
@@ -73,6 +74,7 @@ pub(super) struct Play<'w, 'a> {
     totals: Vec<i64>,
     /// Chooses among targets of equal scores; without it the first one is chosen.
     chance: Option<Chance>,
+    nominations: Nominations,
 }
 
 impl<'w, 'a> Play<'w, 'a> {
@@ -104,12 +106,22 @@ impl<'w, 'a> Play<'w, 'a> {
             fitting: Vec::new(),
             totals: Vec::new(),
             chance: None,
+            nominations: Nominations::default(),
         }
     }
 
     /// The same with a seed for the choice among targets of equal scores. kube-scheduler takes any of them.
     pub(super) fn with_chance(mut self, seed: Option<u64>) -> Self {
         self.chance = seed.map(Chance::new);
+        self
+    }
+
+    /// The same with nominated pods. Those of ready targets are nominated at once.
+    pub(super) fn nominating(mut self, nominations: Nominations) -> Self {
+        self.nominations = nominations;
+        for target in self.ready.iter() {
+            self.nominations.write(self.assignment.problem, target);
+        }
         self
     }
 
@@ -130,6 +142,7 @@ impl<'w, 'a> Play<'w, 'a> {
             while let Some(event) = events.next_if(|event| event.at <= now) {
                 if let Some(target) = event.ready {
                     self.ready.insert(target);
+                    self.nominations.write(problem, target);
                     self.forget_refusals();
                 }
                 queue.wake_all();
@@ -161,10 +174,10 @@ impl<'w, 'a> Play<'w, 'a> {
         let Some((number, pod, class)) = queue.next(now) else {
             return false;
         };
-        let target = if self.refused[class] {
-            None
-        } else {
-            self.choose(pod, class)
+        let target = match self.nominated_target(pod, class) {
+            None if self.refused[class] => None,
+            None => self.choose(pod, class),
+            nominated => nominated,
         };
         match target {
             Some(target) => {
@@ -186,6 +199,18 @@ impl<'w, 'a> Play<'w, 'a> {
         true
     }
 
+    /// The target that a pod is nominated to, if it fits there. Otherwise the nomination ends.
+    fn nominated_target(&mut self, pod: PodId, class: ClassId) -> Option<TargetId> {
+        let target = self.nominations.end(self.assignment.problem, pod, class)?;
+        self.find_fitting(pod, class);
+        if self.fitting.contains(&target) {
+            return Some(target);
+        }
+        // Others may take the room.
+        self.forget_refusals();
+        None
+    }
+
     /// Whether the pods of a class have spread, affinity or anti-affinity.
     fn depends_on_pods(&self, class: ClassId) -> bool {
         let mut levels = self.assignment.problem.class(class).levels.iter();
@@ -199,6 +224,7 @@ impl<'w, 'a> Play<'w, 'a> {
 
     fn bind(&mut self, pod: PodId, class: ClassId, target: TargetId) {
         let problem = self.assignment.problem;
+        self.nominations.forget(pod);
         let requests = requests(&problem.class(class).requests);
         let load = &mut self.loads[target];
         load.requested = sum(load.requested, requests.requested);
@@ -213,7 +239,7 @@ impl<'w, 'a> Play<'w, 'a> {
 
     /// The target with the highest score for a pod. `None` if none fits.
     fn choose(&mut self, pod: PodId, class: ClassId) -> Option<TargetId> {
-        self.find_fitting(class);
+        self.find_fitting(pod, class);
         if self.fitting.len() < 2 {
             return self.fitting.first().copied();
         }
@@ -245,9 +271,9 @@ impl<'w, 'a> Play<'w, 'a> {
         Some((2..).zip(equal).fold(first, one_of))
     }
 
-    /// The ready targets that fit a class. Preferences and the order of alternatives are the solver's, not kube-scheduler's, so a target
+    /// The ready targets that fit a pod of a class. Preferences and the order of alternatives are the solver's, not kube-scheduler's, so a target
     /// fits if it does at any level.
-    fn find_fitting(&mut self, class: ClassId) {
+    fn find_fitting(&mut self, pod: PodId, class: ClassId) {
         self.fitting.clear();
         let problem = self.assignment.problem;
         let compiled = problem.class(class);
@@ -264,6 +290,15 @@ impl<'w, 'a> Play<'w, 'a> {
         if compiled.levels.len() > 1 {
             self.fitting.sort_unstable();
             self.fitting.dedup();
+        }
+        if !self.nominations.keep_nothing() {
+            let (priority, updated) = (problem.pod(pod).priority, &self.assignment.updated_targets);
+            let leave_room = |target: &TargetId| {
+                let requests = &compiled.requests;
+                self.nominations
+                    .leave_room(&problem.targets, updated, *target, priority, requests)
+            };
+            self.fitting.retain(leave_room);
         }
     }
 

@@ -2,13 +2,14 @@
 
 use crate::worlds::spread_workloads;
 use jiff::{SignedDuration, Timestamp};
-use kerf_model::plan::{Launch, Plan};
+use kerf_model::plan::{Launch, Placement, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_scheduler::{Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kerf_units::policy::{NodeScoring, Packing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,16 @@ fn options(packing: Packing, forecast_binding: bool) -> Options {
     Options {
         packing,
         forecast_binding,
+        nominated_pods_max: NominatedPodsMax::NONE,
         ..Options::default()
+    }
+}
+
+/// The same where all of up to so many pods are nominated.
+fn nominating(options: Options, pods: u32) -> Options {
+    Options {
+        nominated_pods_max: NominatedPodsMax::from(pods),
+        ..options
     }
 }
 
@@ -316,15 +326,66 @@ fn plans_cost_hardly_more_when_they_count_with_pods_that_do_not_come() {
     assert!(with < 1.04 * without, "{with} $/h in the end instead of {without}");
 }
 
-#[test]
-fn nodes_have_room_for_pods_that_are_bound_elsewhere() {
-    // The cheapest nodes are full with these pods. Where small ones are bound to another node than planned, a large one is left over.
+/// The cheapest nodes are full with these pods. Where small ones are bound to another node than planned, a large one is left over.
+fn small_and_large_pods() -> Fixture {
     let mut text = String::from("pool default\npod small*13 cpu=1200m mem=256Mi\npod large*13 cpu=2500m mem=256Mi\n");
     for cpu in [2, 4, 8, 16, 32] {
         let price = 0.05 * f64::from(cpu);
         text.push_str(&format!("type t{cpu} cpu={cpu} mem={}Gi price={price:.2}\n", cpu * 4));
     }
-    let fixture = Fixture::read(&text);
+    Fixture::read(&text)
+}
+
+#[test]
+fn nominated_pods_find_the_room_they_were_planned_for() {
+    let fixture = small_and_large_pods();
+    let plan = fixture.solve(&options(Packing::Balanced, false));
+    let left_over = |options: Options| {
+        let scale_ups: Vec<Arrivals> = (100..116)
+            .map(|seed| Arrivals::within(plan.launches.len(), (2_600, 7_700), 2_000, 4, seed))
+            .collect();
+        let all = forecasts(&fixture, &plan, &options, &scale_ups);
+        all.iter().filter(|one| !one.left_over.is_empty()).count()
+    };
+    let options = options(Packing::Balanced, false);
+    assert!(left_over(options.clone()) > 8);
+    assert!(left_over(nominating(options.clone(), 25)) > 8, "one pod too many");
+    assert_eq!(left_over(nominating(options, 26)), 0);
+}
+
+#[test]
+fn nominated_pods_keep_room_from_pods_of_at_most_their_priority() {
+    let bound_with = |priority: i32| {
+        let mut fixture = Fixture::read(
+            "node a cpu=1 mem=4Gi\ntype t cpu=4 mem=16Gi price=1\npool default\npod p cpu=0.9\npod q cpu=0.9",
+        );
+        for pod in &mut fixture.snapshot.pending {
+            let pod = Arc::make_mut(pod);
+            if pod.name.starts_with('q') {
+                // It is tried first.
+                pod.created = Timestamp::UNIX_EPOCH - SignedDuration::from_secs(5);
+                pod.priority = priority;
+            }
+        }
+        let planned = fixture.snapshot.pending.iter().filter(|pod| pod.name.starts_with('p'));
+        let plan = Plan {
+            existing: vec![Placement {
+                node: "a".into(),
+                pods: planned.cloned().collect(),
+            }],
+            ..Plan::default()
+        };
+        let options = nominating(options(Packing::Balanced, false), 2);
+        let found = forecasts(&fixture, &plan, &options, &[Arrivals::at_once(0)]);
+        nodes(&found[0])["a"].join(" ")
+    };
+    assert!(bound_with(0).starts_with('p'));
+    assert!(bound_with(1).starts_with('q'));
+}
+
+#[test]
+fn nodes_have_room_for_pods_that_are_bound_elsewhere() {
+    let fixture = small_and_large_pods();
     let left_over = |forecast_binding| {
         let options = options(Packing::Balanced, forecast_binding);
         let plan = fixture.solve(&options);

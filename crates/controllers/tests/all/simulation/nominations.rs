@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::KwokNodeClass;
 use kerf_sandbox::{ActorOptions, Sandbox};
+use kerf_units::nominated_pods::NominatedPodsMax;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -64,10 +65,7 @@ async fn refuse_all(simulation: &Simulation) {
 
 #[tokio::test(start_paused = true)]
 async fn pods_are_nominated_once_their_node_takes_pods_and_until_it_goes() {
-    let (simulation, faults) = with_api_faults(Simulation::with_pool(json!({})).await, |options| {
-        options.nominate_pods = true;
-    })
-    .await;
+    let (simulation, faults) = with_api_faults(Simulation::with_pool(json!({})).await, |_| {}).await;
     simulation.delay_registration("30s").await;
     simulation.deployment("web", 2, "1", unscheduled()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -125,7 +123,12 @@ async fn pods_are_nominated_once_their_node_takes_pods_and_until_it_goes() {
 async fn bound_pods_are_not_written_and_the_option_turns_it_off() {
     for on in [true, false] {
         let simulation = with_slow_scheduler().await;
-        let (simulation, faults) = with_api_faults(simulation, |options| options.nominate_pods = on).await;
+        let (simulation, faults) = with_api_faults(simulation, |options| {
+            if !on {
+                options.nominated_pods_max = NominatedPodsMax::NONE;
+            }
+        })
+        .await;
         simulation.deployment("web", 10, "1", json!({})).await;
         simulation.until_running(10, 120).await;
         let writes = || {
@@ -149,8 +152,7 @@ async fn bound_pods_are_not_written_and_the_option_turns_it_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_turns_nominations_off_with_one_warning() {
-    let (simulation, faults) =
-        with_api_faults(with_slow_scheduler().await, |options| options.nominate_pods = true).await;
+    let (simulation, faults) = with_api_faults(with_slow_scheduler().await, |_| {}).await;
     let logs = Logs::listen();
     faults.rule(|request| {
         let path = request.uri().path();

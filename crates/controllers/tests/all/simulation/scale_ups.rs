@@ -8,6 +8,7 @@ use kerf_controllers::Tuning;
 use kerf_runtime::Seed;
 use kerf_sandbox::faults::FaultPlan;
 use kerf_sandbox::{ActorOptions, Sandbox};
+use kerf_units::nominated_pods::NominatedPodsMax;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -81,7 +82,13 @@ async fn scale_up(seed: u64, nominate: bool) -> ScaleUp {
     let simulation = Simulation::join_tuned(
         sandbox,
         client,
-        |options| options.nominate_pods = nominate,
+        |options| {
+            options.nominated_pods_max = if nominate {
+                NominatedPodsMax::default()
+            } else {
+                NominatedPodsMax::NONE
+            }
+        },
         |provider| {
             let provider = FaultyProvider::scripted(provider);
             for _ in 0..200 {
