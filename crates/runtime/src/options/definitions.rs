@@ -347,7 +347,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
     option(
         "nominated-pods-max",
         "NOMINATED_PODS_MAX",
-        OptionKind::Int,
+        OptionKind::Text,
         "500",
         "tell kube-scheduler where pods are planned (status.nominatedNodeName) while at most so many wait; 0 for none; needs permission to patch pods/status",
     )

@@ -124,7 +124,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ),
         ("destination-taints", "DESTINATION_TAINTS", Bool, "true"),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
-        ("nominated-pods-max", "NOMINATED_PODS_MAX", Int, "500"),
+        ("nominated-pods-max", "NOMINATED_PODS_MAX", Text, "500"),
         ("observe", "OBSERVE", Bool, "false"),
         ("observe-file", "OBSERVE_FILE", Text, ""),
     ];
@@ -198,6 +198,23 @@ fn startup_taints_are_keys() {
         assert!(
             error(&[], &[("STARTUP_TAINTS", bad)]).contains("STARTUP_TAINTS"),
             "{bad}"
+        );
+    }
+}
+
+#[test]
+fn nominated_pods_are_a_count() {
+    assert!(options(&["--nominated-pods-max=0"], &[]).nominated_pods_max.is_none());
+    assert!(
+        options(&[], &[("NOMINATED_PODS_MAX", "7")])
+            .nominated_pods_max
+            .allows(7)
+    );
+    for bad in ["-1", "few", "1.5"] {
+        let error = error(&[], &[("NOMINATED_PODS_MAX", bad)]);
+        assert!(
+            error.contains("NOMINATED_PODS_MAX") && error.contains("0 nominates none"),
+            "{error}"
         );
     }
 }
