@@ -296,7 +296,7 @@ impl<'w, 'a> Play<'w, 'a> {
             let leave_room = |target: &TargetId| {
                 let requests = &compiled.requests;
                 self.nominations
-                    .leave_room(&problem.targets, updated, *target, priority, requests)
+                    .leave_room(problem.targets, updated, *target, priority, requests)
             };
             self.fitting.retain(leave_room);
         }
