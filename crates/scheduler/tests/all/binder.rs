@@ -24,10 +24,10 @@ fn options(packing: Packing, forecast_binding: bool) -> Options {
 }
 
 /// The same where all of up to so many pods are nominated.
-fn nominating(options: Options, pods: u32) -> Options {
+fn nominating(options: &Options, pods: u32) -> Options {
     Options {
         nominated_pods_max: NominatedPodsMax::from(pods),
-        ..options
+        ..options.clone()
     }
 }
 
@@ -340,17 +340,17 @@ fn small_and_large_pods() -> Fixture {
 fn nominated_pods_find_the_room_they_were_planned_for() {
     let fixture = small_and_large_pods();
     let plan = fixture.solve(&options(Packing::Balanced, false));
-    let left_over = |options: Options| {
+    let left_over = |options: &Options| {
         let scale_ups: Vec<Arrivals> = (100..116)
             .map(|seed| Arrivals::within(plan.launches.len(), (2_600, 7_700), 2_000, 4, seed))
             .collect();
-        let all = forecasts(&fixture, &plan, &options, &scale_ups);
+        let all = forecasts(&fixture, &plan, options, &scale_ups);
         all.iter().filter(|one| !one.left_over.is_empty()).count()
     };
     let options = options(Packing::Balanced, false);
-    assert!(left_over(options.clone()) > 8);
-    assert!(left_over(nominating(options.clone(), 25)) > 8, "one pod too many");
-    assert_eq!(left_over(nominating(options, 26)), 0);
+    assert!(left_over(&options) > 8);
+    assert!(left_over(&nominating(&options, 25)) > 8, "one pod too many");
+    assert_eq!(left_over(&nominating(&options, 26)), 0);
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn nominated_pods_keep_room_from_pods_of_at_most_their_priority() {
             }],
             ..Plan::default()
         };
-        let options = nominating(options(Packing::Balanced, false), 2);
+        let options = nominating(&options(Packing::Balanced, false), 2);
         let found = forecasts(&fixture, &plan, &options, &[Arrivals::at_once(0)]);
         nodes(&found[0])["a"].join(" ")
     };
