@@ -219,7 +219,8 @@ pub(crate) struct DecisionArgs {
     /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
-    /// Forecasts of binding count with pods that are nominated to the nodes they are planned onto, while at most so many wait. 0 for none.
+    /// While at most so many pods wait, the controller nominates them to the nodes they are planned onto, and forecasts of binding play that. 0 for
+    /// none.
     #[arg(
         long,
         env = "NOMINATED_PODS_MAX",

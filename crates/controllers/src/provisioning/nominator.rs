@@ -97,6 +97,7 @@ impl Nominator {
     /// The writes that are due.
     fn writes(&self) -> Vec<Write> {
         let waiting = self.context.cluster.waiting_pods();
+        // While too many pods wait, nominations that are outdated still end.
         let few = self.context.nominated_pods_max().allows(waiting.len());
         let mut written = self.written();
         let seen = |waiting: &WaitingPod| {

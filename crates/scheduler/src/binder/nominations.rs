@@ -45,11 +45,10 @@ impl Nominations {
             let Some(class) = problem.of_pod[*pod] else { continue };
             let (priority, requests) = (problem.pod(*pod).priority, &problem.class(class).requests);
             match kept.iter_mut().find(|room| room.priority == priority) {
-                Some(room) => room
-                    .requests
-                    .iter_mut()
-                    .zip(requests)
-                    .for_each(|(sum, amount)| *sum += amount),
+                Some(room) => {
+                    let sums = room.requests.iter_mut().zip(requests);
+                    sums.for_each(|(sum, amount)| *sum = sum.saturating_add(*amount));
+                }
                 None => kept.push(KeptRoom {
                     priority,
                     requests: requests.clone(),
@@ -82,7 +81,7 @@ impl Nominations {
         self.kept.is_empty()
     }
 
-    /// Whether pods of a priority with these requests fit a target beside the room that is kept for others.
+    /// Whether a pod of a priority with these requests fits a target beside the room that is kept for others.
     pub(super) fn leave_room(
         &self,
         targets: &Targets,
