@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 /// Pods are nominated while at most this many wait. Each nomination is a write to the API; the more pods a scale-up has, the less it depends on
 /// single ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+///
+/// None by default: pods with a topology spread wait longer for their nodes with nominations than without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NominatedPodsMax(u32);
 
 impl NominatedPodsMax {
@@ -20,13 +22,6 @@ impl NominatedPodsMax {
     /// Whether no pod is ever nominated.
     pub const fn is_none(self) -> bool {
         self.0 == 0
-    }
-}
-
-impl Default for NominatedPodsMax {
-    /// 500 pods: docs/packing.md shows what nominations save and cost.
-    fn default() -> Self {
-        Self(500)
     }
 }
 
@@ -63,12 +58,13 @@ mod tests {
     fn a_count_is_a_whole_number_from_zero() {
         let parsed = |text: &str| text.parse::<NominatedPodsMax>().map_err(|error| error.to_string());
         assert_eq!(parsed("0"), Ok(NominatedPodsMax::NONE));
-        assert_eq!(parsed("500"), Ok(NominatedPodsMax::default()));
+        assert_eq!(parsed("500"), Ok(NominatedPodsMax::from(500)));
+        assert!(NominatedPodsMax::default().is_none());
         for text in ["", "-1", "true", "5000000000"] {
             let error = format!("{text:?} is not a number of pods; 0 nominates none");
             assert_eq!(parsed(text), Err(error));
         }
-        assert_eq!(NominatedPodsMax::default().to_string(), "500");
+        assert_eq!(NominatedPodsMax::from(500).to_string(), "500");
         let max = NominatedPodsMax::from(2);
         assert_eq!([1, 2, 3].map(|pods| max.allows(pods)), [true, true, false]);
         assert!(NominatedPodsMax::NONE.is_none() && !max.is_none());

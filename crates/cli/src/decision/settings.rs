@@ -250,7 +250,7 @@ mod tests {
         ("packing", &["cheapest", "upstream"]),
         ("node-overhead-cost", &["0.5"]),
         ("forecast-binding", &["Off"]),
-        ("nominated-pods-max", &["0", "50"]),
+        ("nominated-pods-max", &["50", "500"]),
         ("launch-price-range-percent", &["0", "20"]),
         (
             "scheduler-config",

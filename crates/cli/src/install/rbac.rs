@@ -160,14 +160,6 @@ pub(crate) const GRANTS: &[Grant] = &[
         "pods that outlive their node's deadline",
     ),
     grant(Cluster, "", &["pods/eviction"], &["create"], "drains nodes"),
-    // Karpenter's own roles do not have it: without it pods are not nominated.
-    grant(
-        Cluster,
-        "",
-        &["pods/status"],
-        &["patch"],
-        "nominates pods to the nodes they are planned onto; Kerf only",
-    ),
     grant(Cluster, "", &["events"], &["create", "patch"], "publishes events"),
     grant(
         Cluster,
@@ -389,9 +381,8 @@ mod tests {
 
     // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236 AWS-421
     #[test]
-    fn karpenters_own_roles_are_enough_for_all_but_kerf_sh_and_nominations() {
-        let is_of_kerf = |grant: &&Grant| grant.group == "kerf.sh" || grant.resources == ["pods/status"];
-        for grant in GRANTS.iter().filter(|grant| !is_of_kerf(grant)) {
+    fn karpenters_own_roles_are_enough_for_all_but_kerf_sh() {
+        for grant in GRANTS.iter().filter(|grant| grant.group != "kerf.sh") {
             for resource in grant.resources {
                 for verb in grant.verbs {
                     let allowed = UPSTREAM_ROLES.iter().any(|(group, resources, verbs)| {

@@ -348,7 +348,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "nominated-pods-max",
         "NOMINATED_PODS_MAX",
         OptionKind::Text,
-        "500",
+        "0",
         "tell kube-scheduler where pods are planned (status.nominatedNodeName) while at most so many wait; 0 for none; needs permission to patch pods/status",
     )
     .of_kerf(),

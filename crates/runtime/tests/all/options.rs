@@ -124,7 +124,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ),
         ("destination-taints", "DESTINATION_TAINTS", Bool, "true"),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
-        ("nominated-pods-max", "NOMINATED_PODS_MAX", Text, "500"),
+        ("nominated-pods-max", "NOMINATED_PODS_MAX", Text, "0"),
         ("observe", "OBSERVE", Bool, "false"),
         ("observe-file", "OBSERVE_FILE", Text, ""),
     ];
@@ -204,7 +204,7 @@ fn startup_taints_are_keys() {
 
 #[test]
 fn nominated_pods_are_a_count() {
-    assert!(options(&["--nominated-pods-max=0"], &[]).nominated_pods_max.is_none());
+    assert!(options(&[], &[]).nominated_pods_max.is_none());
     assert!(
         options(&[], &[("NOMINATED_PODS_MAX", "7")])
             .nominated_pods_max

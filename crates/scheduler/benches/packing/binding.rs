@@ -125,7 +125,7 @@ pub(crate) fn print(worlds: u64) {
         ..Options::default()
     };
     let nominating = |packing, forecast| Options {
-        nominated_pods_max: NominatedPodsMax::default(),
+        nominated_pods_max: NominatedPodsMax::from(500),
         ..with(packing, forecast)
     };
     let upstream = ("upstream", with(Packing::Upstream, false));

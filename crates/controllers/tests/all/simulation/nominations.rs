@@ -16,6 +16,11 @@ use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
 use crate::simulation::logs::Logs;
 
+/// Lets pods be nominated.
+fn nominate(options: &mut kerf_runtime::Options) {
+    options.nominated_pods_max = NominatedPodsMax::from(500);
+}
+
 /// By pod, the node it is nominated to.
 async fn nominated(simulation: &Simulation) -> BTreeMap<String, String> {
     let pods = simulation.pods().await.into_iter();
@@ -43,7 +48,7 @@ async fn with_slow_scheduler() -> Simulation {
     let sandbox = sandbox.expect("a sandbox");
     let class = json!({"metadata": {"name": "default"}, "spec": {}});
     create::<KwokNodeClass>(&sandbox.client(), class).await;
-    let simulation = Simulation::join(sandbox, |_| {});
+    let simulation = Simulation::join(sandbox, nominate);
     simulation.pool("web", json!({})).await;
     simulation
 }
@@ -65,7 +70,7 @@ async fn refuse_all(simulation: &Simulation) {
 
 #[tokio::test(start_paused = true)]
 async fn pods_are_nominated_once_their_node_takes_pods_and_until_it_goes() {
-    let (simulation, faults) = with_api_faults(Simulation::with_pool(json!({})).await, |_| {}).await;
+    let (simulation, faults) = with_api_faults(Simulation::with_pool(json!({})).await, nominate).await;
     simulation.delay_registration("30s").await;
     simulation.deployment("web", 2, "1", unscheduled()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -124,8 +129,8 @@ async fn bound_pods_are_not_written_and_the_option_turns_it_off() {
     for on in [true, false] {
         let simulation = with_slow_scheduler().await;
         let (simulation, faults) = with_api_faults(simulation, |options| {
-            if !on {
-                options.nominated_pods_max = NominatedPodsMax::NONE;
+            if on {
+                nominate(options);
             }
         })
         .await;
@@ -152,7 +157,7 @@ async fn bound_pods_are_not_written_and_the_option_turns_it_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_turns_nominations_off_with_one_warning() {
-    let (simulation, faults) = with_api_faults(with_slow_scheduler().await, |_| {}).await;
+    let (simulation, faults) = with_api_faults(with_slow_scheduler().await, nominate).await;
     let logs = Logs::listen();
     faults.rule(|request| {
         let path = request.uri().path();

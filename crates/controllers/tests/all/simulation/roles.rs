@@ -128,24 +128,18 @@ async fn a_life_ends_well_under_kerfs_own_role() {
 
 // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-228 OPS-229
 #[tokio::test(start_paused = true)]
-async fn under_karpenters_own_role_only_node_repair_policies_and_nominations_are_missed() {
+async fn under_karpenters_own_role_only_node_repair_policies_are_missed() {
     let logs = Logs::listen();
     let [_, refused] = live_under(upstreams()).await;
     assert_eq!(
         refused,
-        BTreeSet::from([
-            permission("kerf.sh", "noderepairpolicies", "list"),
-            permission("", "pods/status", "patch"),
-        ])
+        BTreeSet::from([permission("kerf.sh", "noderepairpolicies", "list")])
     );
     let rules = missing_rules(&logs);
-    let repair = r#"apiGroups: ["kerf.sh"], resources: ["noderepairpolicies"], verbs: ["list"]"#;
-    for rule in [repair, "pods/status"] {
-        let about = rules.iter().filter(|line| line.contains(rule));
-        assert_eq!(about.count(), 1, "{rule}: {rules:?}");
-    }
+    assert_eq!(rules.len(), 1, "{rules:?}");
+    let rule = r#"apiGroups: ["kerf.sh"], resources: ["noderepairpolicies"], verbs: ["list"]"#;
+    assert!(rules[0].contains(rule), "{rules:?}");
     assert_eq!(logs.with("NodeRepairPolicies may not be read").len(), 1);
-    // The last one says that pods are not nominated.
-    assert_eq!(logs.with("WARN ").len(), rules.len() + 1, "{:?}", logs.with("WARN "));
+    assert_eq!(logs.with("WARN ").len(), 1, "{:?}", logs.with("WARN "));
     assert_eq!(logs.with("ERROR"), [""; 0]);
 }

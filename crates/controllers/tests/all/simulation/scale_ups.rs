@@ -84,7 +84,7 @@ async fn scale_up(seed: u64, nominate: bool) -> ScaleUp {
         client,
         |options| {
             options.nominated_pods_max = if nominate {
-                NominatedPodsMax::default()
+                NominatedPodsMax::from(500)
             } else {
                 NominatedPodsMax::NONE
             }
