@@ -219,7 +219,7 @@ pub(crate) struct DecisionArgs {
     /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
-    /// While at most so many pods wait, the controller nominates them to the nodes they are planned onto, and forecasts of binding play that. 0 for
+    /// The controller nominates the pods of plans for at most so many to the nodes they are planned onto, and forecasts of binding play that. 0 for
     /// none.
     #[arg(
         long,

@@ -136,7 +136,7 @@ impl Context {
         })
     }
 
-    /// Up to how many waiting pods are nominated to the nodes they are planned onto.
+    /// Plans for at most so many pods nominate them to the nodes they are planned onto.
     pub(crate) fn nominated_pods_max(&self) -> NominatedPodsMax {
         match self.nominations_refused.load(Ordering::Relaxed) {
             true => NominatedPodsMax::NONE,

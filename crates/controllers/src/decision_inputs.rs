@@ -100,7 +100,25 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kerf_units::nominated_pods::NominatedPodsMax;
     use kerf_units::policy::{MinValuesPolicy, PreferencePolicy};
+    use std::sync::atomic::Ordering;
+
+    #[tokio::test]
+    async fn plans_do_not_count_with_nominations_that_the_api_server_refuses() {
+        let options = Options {
+            nominated_pods_max: NominatedPodsMax::from(500),
+            ..Options::default()
+        };
+        let context = Context {
+            options: Arc::new(options),
+            ..Context::without_api()
+        };
+        let max = || DecisionInputs::take(&context).settings.solver.nominated_pods_max;
+        assert_eq!(max(), NominatedPodsMax::from(500));
+        context.nominations_refused.store(true, Ordering::Relaxed);
+        assert_eq!(max(), NominatedPodsMax::NONE);
+    }
 
     // SCH-050
     #[test]

@@ -55,18 +55,18 @@ impl Plan {
         self.existing.iter().map(|placement| placement.pods.len()).sum()
     }
 
+    /// The pods on machines to launch, then those on machines that exist.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let launched = self.launches.iter().flat_map(|launch| &launch.pods);
+        launched.chain(self.existing.iter().flat_map(|placement| &placement.pods))
+    }
+
     /// The plan without virtual pods, for whatever is about pods in the API: events, nominations, metrics (SCH-389, SCH-391). Launches stay,
     /// though they may have no pods then.
     pub fn without_virtual_pods(&self) -> Cow<'_, Self> {
-        let launched = self.launches.iter().flat_map(|launch| &launch.pods);
-        let placed = self.existing.iter().flat_map(|placement| &placement.pods);
         let refused = self.unschedulable.iter().map(|one| &one.pod);
         let ignored = self.ignored.iter().map(|(pod, _)| pod);
-        let mut all = launched
-            .chain(placed)
-            .chain(refused)
-            .chain(ignored)
-            .chain(&self.unattempted);
+        let mut all = self.pods().chain(refused).chain(ignored).chain(&self.unattempted);
         if !all.any(|pod| pod.is_virtual()) {
             return Cow::Borrowed(self);
         }

@@ -29,8 +29,8 @@ mod solve;
 mod strategy;
 
 pub use binder::{
-    Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Millis, allocation_score, balance_score, spread_penalty,
-    spread_score,
+    Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Millis, Nominees, allocation_score, balance_score,
+    spread_penalty, spread_score,
 };
 pub use bound::{cost_bound, cost_bound_of_kinds, cost_bound_of_nodes, cost_gap};
 pub use compile::prepared::Prepared;

@@ -35,7 +35,7 @@ pub struct Options {
     pub node_overhead: NodeOverheadCost,
     /// Whether plans are chosen by what they cost after kube-scheduler has bound their pods. Does not concern [`Packing::Upstream`].
     pub forecast_binding: bool,
-    /// Up to how many waiting pods are nominated to the nodes they are planned onto. Forecasts of binding play these nominations.
+    /// Plans for at most so many pods nominate them to the nodes they are planned onto. Forecasts of binding play these nominations.
     pub nominated_pods_max: NominatedPodsMax,
     /// Whether more pods like these will come while the machines of the plan start: forecasts of binding then count with them.
     pub more_pods_coming: bool,

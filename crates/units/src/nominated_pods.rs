@@ -1,12 +1,12 @@
-//! The option that says up to how many waiting pods are nominated to the nodes they are planned onto.
+//! The option that says which plans nominate their pods to the nodes they are planned onto.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Pods are nominated while at most this many wait. Each nomination is a write to the API; the more pods a scale-up has, the less it depends on
-/// single ones.
+/// The largest number of waiting pods in a plan that nominates them. Each nomination is a write to the API; the more pods a scale-up has, the
+/// less it depends on single ones.
 ///
-/// None by default: pods with a topology spread wait longer for their nodes with nominations than without.
+/// None by default: docs/packing.md has what nominations save and cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NominatedPodsMax(u32);
 
@@ -14,7 +14,7 @@ impl NominatedPodsMax {
     /// No pod is nominated.
     pub const NONE: Self = Self(0);
 
-    /// Whether pods are nominated while so many wait.
+    /// Whether the pods of a plan for so many are nominated.
     pub const fn allows(self, pods: usize) -> bool {
         pods <= self.0 as usize
     }

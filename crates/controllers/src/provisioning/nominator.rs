@@ -97,8 +97,6 @@ impl Nominator {
     /// The writes that are due.
     fn writes(&self) -> Vec<Write> {
         let waiting = self.context.cluster.waiting_pods();
-        // While too many pods wait, nominations that are outdated still end.
-        let few = self.context.nominated_pods_max().allows(waiting.len());
         let mut written = self.written();
         let seen = |waiting: &WaitingPod| {
             let version = written.get(&waiting.pod.uid).copied();
@@ -121,7 +119,8 @@ impl Nominator {
             });
             let node = node.filter(|node| node.takes(&waiting.pod));
             let step = step(&waiting.nomination, node.map(|node| &node.name));
-            if let Some(step) = step.filter(|step| few || *step == NominationStep::Clear) {
+            // Nominations of earlier plans end, whatever the last one does.
+            if let Some(step) = step.filter(|step| waiting.nominated || *step == NominationStep::Clear) {
                 writes.push(Write { waiting, step });
             }
         }

@@ -12,7 +12,7 @@ use kerf_model::plan::{Cause, Plan};
 use kerf_model::pod::{Pod, PodFault};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
-use kerf_scheduler::EffectiveZone;
+use kerf_scheduler::{EffectiveZone, Nominees};
 use kerf_state::{Placed, PodTimes};
 
 use super::{events, relaxation_log};
@@ -43,6 +43,7 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
                 .publish(events::no_compatible_instance_types(pool, *min_values));
         }
     }
+    let nominees = Nominees::of(plan, context.nominated_pods_max());
     for launch in &plan.launches {
         let healthy = is_healthy(snapshot.pools.iter().find(|pool| pool.name == launch.pool));
         for pod in launch.pods.iter().filter(|pod| pod.node_name.is_none()) {
@@ -52,6 +53,7 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
                 Some(Placed {
                     healthy_pool: healthy,
                     claim: None,
+                    nominated: nominees.contain(pod),
                 }),
                 now,
             );
@@ -241,6 +243,7 @@ pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
     let until = now
         .saturating_add(SignedDuration::try_from(hold).unwrap_or(SignedDuration::MAX))
         .unwrap_or(Timestamp::MAX);
+    let nominees = Nominees::of(plan, context.nominated_pods_max());
     for placement in &plan.existing {
         let Some(node) = snapshot.node(&placement.node) else {
             continue;
@@ -259,6 +262,7 @@ pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
                 let placed = Placed {
                     healthy_pool: is_healthy(pool),
                     claim: node.claim_name.clone(),
+                    nominated: nominees.contain(pod),
                 };
                 decide(context, pod, Some(placed), now);
             } else if let Some(claim) = &node.claim_name {
@@ -473,6 +477,7 @@ mod tests {
         let placed = Placed {
             healthy_pool: true,
             claim: Some("claim".into()),
+            nominated: false,
         };
         let decide = |times: &mut PodTimes| times.decide("default", "placed-before", Some(placed), seen);
         context.cluster.note_times(&pod("placed-before"), decide);

@@ -349,7 +349,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "NOMINATED_PODS_MAX",
         OptionKind::Text,
         "0",
-        "tell kube-scheduler where pods are planned (status.nominatedNodeName) while at most so many wait; 0 for none; needs permission to patch pods/status",
+        "tell kube-scheduler where pods are planned (status.nominatedNodeName) in plans for at most so many pods; 0 for none; needs permission to patch pods/status",
     )
     .of_kerf(),
     option(

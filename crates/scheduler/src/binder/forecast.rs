@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::machines::with_machines;
-use super::nominations::Nominations;
+use super::nominations::{Nominations, Nominees};
 use super::play::{NodeEvent, Play};
 use super::pod_arrivals::{by_age, pod_arrivals};
 use crate::compile::prepared::Prepared;
@@ -58,7 +58,8 @@ pub struct Forecaster {
     /// The number of nodes before the machines of the plan.
     nodes: usize,
     launches: usize,
-    /// Where the plan has the pods, by namespace and name.
+    nominees: Nominees,
+    /// Where the plan has the pods, by namespace and name, if some are nominated.
     planned: FxHashMap<(Arc<str>, Arc<str>), BindingPlace>,
 }
 
@@ -68,23 +69,24 @@ impl Forecaster {
         let snapshot = prepared.snapshot();
         let after = with_machines(snapshot, &plan.launches)?;
         prepared.running_pods.prepare_alike(snapshot);
+        let nominees = Nominees::of(plan, options.nominated_pods_max);
         Some(Self {
             nodes: snapshot.nodes.len(),
             launches: plan.launches.len(),
-            planned: planned(snapshot, plan, options),
+            planned: match nominees.are_none() {
+                true => FxHashMap::default(),
+                false => planned(snapshot, plan),
+            },
+            nominees,
             prepared: prepared.next(&after, options),
         })
     }
 
-    /// The pods that are nominated to the targets they are planned onto: those that wait, unless these are too many. The successors of pods
-    /// that run elsewhere do not exist yet.
+    /// The nominated pods with the targets they are planned onto.
     fn nominations(&self, what_if: &WhatIf<'_>, problem: &Problem<'_>, launched: &[Option<TargetId>]) -> Nominations {
-        if !problem.options.nominated_pods_max.allows(what_if.pods.len()) {
-            return Nominations::default();
-        }
-        let waiting = what_if.pods.iter().enumerate();
-        let waiting = waiting.filter(|(_, pod)| pod.node_name.is_none() && !pod.is_virtual());
-        Nominations::new(waiting.filter_map(|(at, pod)| {
+        let nominated = what_if.pods.iter().enumerate();
+        let nominated = nominated.filter(|(_, pod)| self.nominees.contain(pod));
+        Nominations::new(nominated.filter_map(|(at, pod)| {
             let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
             let target = match *self.planned.get(&key)? {
                 BindingPlace::Launch(launch) => launched.get(launch).copied().flatten(),
@@ -184,13 +186,8 @@ impl Forecaster {
     }
 }
 
-/// Where a plan has its pods, by namespace and name, unless it has too many to be nominated.
-fn planned(snapshot: &Snapshot, plan: &Plan, options: &Options) -> FxHashMap<(Arc<str>, Arc<str>), BindingPlace> {
-    let launches = plan.launches.iter().map(|launch| launch.pods.len());
-    let existing = plan.existing.iter().map(|placement| placement.pods.len());
-    if !options.nominated_pods_max.allows(launches.chain(existing).sum()) {
-        return FxHashMap::default();
-    }
+/// Where a plan has its pods, by namespace and name.
+fn planned(snapshot: &Snapshot, plan: &Plan) -> FxHashMap<(Arc<str>, Arc<str>), BindingPlace> {
     let launched = plan.launches.iter().enumerate();
     let launched = launched.map(|(launch, of)| (BindingPlace::Launch(launch), &of.pods));
     let existing = plan.existing.iter();

@@ -23,5 +23,6 @@ mod spreading;
 pub use arrivals::{Arrival, Arrivals};
 pub(crate) use choose::choose;
 pub use forecast::{BindingForecast, BoundTo, Forecaster};
+pub use nominations::Nominees;
 pub use queue::Millis;
 pub use score::{allocation_score, balance_score, spread_penalty, spread_score};

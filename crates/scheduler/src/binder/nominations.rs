@@ -7,7 +7,40 @@ use crate::compile::queue::PodId;
 use crate::compile::targets::{TargetId, Targets};
 use crate::dense::amounts::{Amounts, fits, subtract};
 use crate::search::updated_targets::UpdatedTargets;
+use kerf_model::plan::Plan;
+use kerf_model::pod::Pod;
+use kerf_units::nominated_pods::NominatedPodsMax;
 use rustc_hash::FxHashMap;
+
+/// The pods of a plan that are nominated to the nodes they are planned onto (SCH-008 in `docs/deviations.md`): all that exist and wait, or none
+/// if these are too many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nominees {
+    few: bool,
+}
+
+impl Nominees {
+    /// The nominated pods of a plan where plans for at most `max` pods nominate.
+    pub fn of(plan: &Plan, max: NominatedPodsMax) -> Self {
+        let few = !max.is_none() && max.allows(plan.pods().filter(|pod| may_be_nominated(pod)).count());
+        Self { few }
+    }
+
+    /// Whether no pod is nominated.
+    pub(super) const fn are_none(self) -> bool {
+        !self.few
+    }
+
+    /// Whether a pod of the plan is nominated.
+    pub fn contain(self, pod: &Pod) -> bool {
+        self.few && may_be_nominated(pod)
+    }
+}
+
+/// Whether a pod exists and waits. The successors of pods that run elsewhere do not exist yet.
+fn may_be_nominated(pod: &Pod) -> bool {
+    pod.node_name.is_none() && !pod.is_virtual()
+}
 
 /// What the pods of one priority that are nominated to a target request together.
 #[derive(Clone)]

@@ -5,7 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_model::plan::{Launch, Placement, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
-use kerf_scheduler::{Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
+use kerf_scheduler::{
+    Arrival, Arrivals, BindingForecast, BoundTo, Forecaster, Nominees, Options, Prepared, Request, WhatIf,
+};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
@@ -351,6 +353,35 @@ fn nominated_pods_find_the_room_they_were_planned_for() {
     assert!(left_over(&options) > 8);
     assert!(left_over(&nominating(&options, 25)) > 8, "one pod too many");
     assert_eq!(left_over(&nominating(&options, 26)), 0);
+}
+
+#[test]
+fn pods_are_nominated_that_exist_and_wait() {
+    let fixture =
+        Fixture::read("node a cpu=8 mem=8Gi\npool default\npod waits cpu=1\npod moves cpu=1\npod buffer cpu=1");
+    let mut pods = fixture.snapshot.pending;
+    let changed = |pods: &mut [Arc<Pod>], name: &str, change: fn(&mut Pod)| {
+        let pod = pods.iter_mut().find(|pod| &*pod.name == name).unwrap();
+        change(Arc::make_mut(pod));
+    };
+    changed(&mut pods, "moves", |pod| pod.node_name = Some("elsewhere".into()));
+    changed(&mut pods, "buffer", |pod| {
+        pod.capacity_buffer = Some("default/buffer".into());
+    });
+    let plan = Plan {
+        existing: vec![Placement {
+            node: "a".into(),
+            pods: pods.clone(),
+        }],
+        ..Plan::default()
+    };
+    let nominated = |max: u32| {
+        let nominees = Nominees::of(&plan, max.into());
+        let nominated = pods.iter().filter(|pod| nominees.contain(pod));
+        nominated.map(|pod| &*pod.name).collect::<Vec<_>>()
+    };
+    assert_eq!(nominated(1), ["waits"], "the others do not count");
+    assert_eq!(nominated(0), [] as [&str; 0]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub struct PodTime {
     pub healthy: Option<Timestamp>,
     /// The claim it is to run on.
     pub claim: Option<Arc<str>>,
+    /// Whether it is nominated to that claim's node.
+    pub nominated: bool,
 }
 
 /// The times of all pods, by namespace and name.
@@ -32,6 +34,8 @@ pub struct Placed {
     pub healthy_pool: bool,
     /// The claim, once its name is known.
     pub claim: Option<Arc<str>>,
+    /// Whether the pod is nominated to the claim's node.
+    pub nominated: bool,
 }
 
 impl PodTimes {
@@ -57,8 +61,12 @@ impl PodTimes {
                 if placed.claim.is_some() {
                     time.claim = placed.claim;
                 }
+                time.nominated = placed.nominated;
             }
-            None => (time.schedulable, time.healthy, time.claim) = (None, None, None),
+            None => {
+                (time.schedulable, time.healthy, time.claim) = (None, None, None);
+                time.nominated = false;
+            }
         }
         if time.decided.is_some() {
             return None;
@@ -80,6 +88,11 @@ impl PodTimes {
     /// The claim a pod is to run on.
     pub(crate) fn claim(&self, key: &(Arc<str>, Arc<str>)) -> Option<&Arc<str>> {
         self.pods.get(key)?.claim.as_ref()
+    }
+
+    /// Whether a pod is nominated to the node of that claim.
+    pub(crate) fn is_nominated(&self, key: &(Arc<str>, Arc<str>)) -> bool {
+        self.pods.get(key).is_some_and(|time| time.nominated)
     }
 
     /// Removes a pod that is gone.

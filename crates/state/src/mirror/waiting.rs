@@ -15,6 +15,8 @@ pub struct WaitingPod {
     pub version: u64,
     /// The NodeClaim onto which the last provisioning pass planned it.
     pub claim: Option<Arc<str>>,
+    /// Whether that pass nominates it to the claim's node.
+    pub nominated: bool,
     /// Which nodes it was nominated to.
     pub nomination: NodeNomination,
 }
@@ -36,6 +38,7 @@ impl Mirror {
             pod: Arc::clone(&entry.facts.pod),
             version: entry.version,
             claim,
+            nominated: self.in_flight.pod_times.is_nominated(key),
             nomination,
         })
     }

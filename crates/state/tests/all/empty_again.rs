@@ -62,6 +62,7 @@ fn nothing_is_left_of_objects_that_are_deleted() {
         let placed = Placed {
             healthy_pool: true,
             claim: Some(Arc::from("gone-planned")),
+            nominated: true,
         };
         times.decide(&pod.namespace, &pod.name, Some(placed), now());
     }

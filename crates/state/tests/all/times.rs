@@ -8,6 +8,7 @@ fn placed(healthy_pool: bool) -> Option<Placed> {
     Some(Placed {
         healthy_pool,
         claim: Some("c".into()),
+        nominated: healthy_pool,
     })
 }
 
@@ -38,15 +39,24 @@ fn success_times_stay_while_successes_last() {
         (time.schedulable, time.healthy, time.claim.as_deref()),
         (Some(now()), Some(now()), Some("c"))
     );
+    assert!(time.nominated, "as the last pass says");
     times.decide("default", "a", placed(false), second(2));
     let time = times.get("default", "a").unwrap();
     assert_eq!((time.schedulable, time.healthy), (Some(now()), None));
+    assert!(!time.nominated);
+    times.decide("default", "a", placed(true), second(2));
+    times.planned_onto("default", "a", &"c".into());
+    assert!(
+        times.get("default", "a").unwrap().nominated,
+        "to the node of this claim"
+    );
     times.decide("default", "a", None, second(3));
     let time = times.get("default", "a").unwrap();
     assert_eq!(
         (time.schedulable, time.healthy, time.claim.as_deref()),
         (None, None, None)
     );
+    assert!(!time.nominated, "no place was found");
     times.planned_onto("default", "a", &"d".into());
     assert_eq!(times.get("default", "a").unwrap().claim.as_deref(), Some("d"));
 }

@@ -156,6 +156,21 @@ async fn bound_pods_are_not_written_and_the_option_turns_it_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_of_larger_plans_are_not_nominated() {
+    for max in [10, 9] {
+        let max_only = |options: &mut kerf_runtime::Options| options.nominated_pods_max = NominatedPodsMax::from(max);
+        let (simulation, faults) = with_api_faults(with_slow_scheduler().await, max_only).await;
+        simulation.deployment("web", 10, "1", json!({})).await;
+        simulation.until_running(10, 120).await;
+        let writes = faults.writes("/status");
+        let writes = writes.iter().filter(|write| write.call.contains("/pods/")).count();
+        // In the end at most nine wait; those were planned together with the tenth.
+        assert_eq!(writes, if max == 10 { 10 } else { 0 });
+        simulation.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_turns_nominations_off_with_one_warning() {
     let (simulation, faults) = with_api_faults(with_slow_scheduler().await, nominate).await;
     let logs = Logs::listen();
