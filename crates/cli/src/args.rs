@@ -241,7 +241,7 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) consolidation_savings_per_pod: SavingsPerPod,
-    /// Percent of the price of nodes that their replacements must save.
+    /// Percent of the price of nodes that their replacements must save; less by the node overhead cost for each node fewer.
     #[arg(
         long,
         env = "CONSOLIDATION_MIN_SAVINGS_PERCENT",

@@ -93,19 +93,22 @@ impl Consolidation<'_> {
             return refuse(Unconsolidatable::Unplaceable(sentence), simulation);
         }
         let before: Price = candidates.iter().map(|candidate| candidate.price).sum();
-        let limit = before - self.least_savings(candidates);
+        let least = self.least_savings(candidates);
         let one = match simulation.plan.launches.as_slice() {
             [] => Ok(Vec::new()),
-            [launch] => match self.cheaper(launch, limit, candidates) {
-                Ok(replacement) => Ok(vec![replacement]),
-                Err(Unconsolidatable::NotCheaper) => Err(not_cheaper(launch, before, limit)),
-                Err(why) => Err(why),
-            },
+            [launch] => {
+                let limit = before - (least - self.overhead_saved(candidates, launch)).max(Price::ZERO);
+                match self.cheaper(launch, limit, candidates) {
+                    Ok(replacement) => Ok(vec![replacement]),
+                    Err(Unconsolidatable::NotCheaper) => Err(not_cheaper(launch, before, limit)),
+                    Err(why) => Err(why),
+                }
+            }
             several => Err(Unconsolidatable::NeedsSeveral(several.len())),
         };
         match one {
             Ok(replacements) => Ok(replace(candidates, simulation.plan, replacements)),
-            Err(why) => match self.several(candidates, limit, &simulation) {
+            Err(why) => match self.several(candidates, before - least, &simulation) {
                 Some(command) => Ok(command),
                 None => refuse(why, simulation),
             },
@@ -118,6 +121,13 @@ impl Consolidation<'_> {
         let others = candidates.iter().filter(|candidate| !judged(candidate));
         let price: Price = others.map(|candidate| candidate.price).sum();
         Price::from_pico(self.settings.min_savings.of(price.pico()))
+    }
+
+    /// What these nodes cost besides their price more than the one node that replaces them.
+    fn overhead_saved(&self, candidates: &[&Candidate], launch: &Launch) -> Price {
+        let pools = candidates.iter().map(|candidate| &candidate.pool.name);
+        let overhead: Price = pools.map(|pool| self.what_if.node_overhead(pool)).sum();
+        overhead - self.what_if.node_overhead(&launch.pool)
     }
 
     /// The launch, narrowed to instance types that cost less than `limit`, which is at most the price of the nodes that go (DIS-132 to DIS-139).

@@ -142,7 +142,7 @@ impl<'a> WhatIf<'a> {
         self.snapshot
     }
 
-    /// What a node of a pool costs besides its price where pods are packed onto several.
+    /// What a node of a pool costs besides its price.
     pub(crate) fn node_overhead(&self, pool: &str) -> Price {
         let pool = self.snapshot.pools.iter().find(|known| *known.name == *pool);
         let configured = pool.and_then(|pool| pool.packing.node_overhead);

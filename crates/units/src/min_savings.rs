@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// What the replacements of a consolidation command must save of the price of the nodes they replace, in percent.
 ///
 /// 10 by default (`docs/packing.md`): single nodes that are replaced by a type a few percent cheaper are a tenth of all evictions and save less than
-/// a hundredth of the price. 0 accepts every saving, as Karpenter does.
+/// a hundredth of the price. Each node that goes without a replacement saves its overhead, too. 0 accepts every saving, as Karpenter does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct MinSavingsPercent(u8);
 

@@ -212,7 +212,10 @@ fn command_is_sound(case: &Case, command: &Command) -> Result<(), String> {
         return Err("it saves too little for its pods".to_owned());
     }
     let part = case.settings.min_savings.of(command.price_before().pico());
-    if !command.replacements.is_empty() && command.savings() < Price::from_pico(part) {
+    // Nodes that go without a replacement save what they cost besides their price.
+    let fewer = command.candidates.len().saturating_sub(command.replacements.len()) as i64;
+    let required = part - case.settings.solver.node_overhead.pico() * fewer;
+    if !command.replacements.is_empty() && command.savings() < Price::from_pico(required) {
         return Err("its replacements save too little of the price".to_owned());
     }
     if case.settings.replacements == Replacements::One && command.replacements.len() > 1 {

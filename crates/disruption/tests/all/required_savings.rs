@@ -178,3 +178,25 @@ fn replacements_save_a_part_of_the_price() {
     let deleted = asked("99").single(&cluster).command.map(|command| command.short());
     assert_eq!(deleted.as_deref(), Some("delete: [a-1]"));
 }
+
+// DIS-134 as docs/deviations.md has it
+#[test]
+fn nodes_that_are_joined_save_what_they_cost_besides_their_price() {
+    let joined = |price_of_two: f64, overhead: &str| {
+        let mut cluster = Cluster::new();
+        cluster.typed("a", &[("one", 1000, 0.1), ("two", 2000, price_of_two)], |_| {});
+        for name in ["a-1", "a-2"] {
+            cluster.of_kind(name, "one", |_| {});
+            cluster.bound(name, &format!("p-{name}"), sized(800));
+        }
+        let mut asked = Asked::default();
+        asked.solver.node_overhead = overhead.parse().expect("an amount");
+        asked.multi(&cluster).command.map(|command| command.short())
+    };
+    let replaced = Some("replace: [a-1, a-2] -> [1 replacement]".to_owned());
+    // They must save two cents of their price, of which one is saved.
+    assert_eq!(joined(0.19, "0"), None);
+    assert_eq!(joined(0.19, "0.009"), None);
+    assert_eq!(joined(0.19, "0.011"), replaced);
+    assert_eq!(joined(0.2, "1"), None, "no part of the price is saved");
+}

@@ -309,7 +309,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "CONSOLIDATION_MIN_SAVINGS_PERCENT",
         OptionKind::Text,
         "10",
-        "what the replacements of a consolidation command must save of the price of the nodes they replace, in percent; 0 accepts every saving, as Karpenter does",
+        "what the replacements of a consolidation command must save of the price of the nodes they replace, in percent, less by node-overhead-cost for each node fewer; 0 accepts every saving, as Karpenter does",
     )
     .of_kerf(),
     option(
