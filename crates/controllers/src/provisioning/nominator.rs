@@ -118,9 +118,8 @@ impl Nominator {
                 node.as_ref()
             });
             let node = node.filter(|node| node.takes(&waiting.pod));
-            let step = step(&waiting.nomination, node.map(|node| &node.name));
-            // Nominations of earlier plans end, whatever the last one does.
-            if let Some(step) = step.filter(|step| waiting.nominated || *step == NominationStep::Clear) {
+            let step = step(&waiting.nomination, node.map(|node| &node.name), waiting.nominated);
+            if let Some(step) = step {
                 writes.push(Write { waiting, step });
             }
         }
