@@ -5,6 +5,7 @@
 //! same move would be tried again. So for each pod of the kind that a move takes to such machines again, it has to save what the new machines
 //! cost per pod that was moved, for a time that doubles after each repetition. The same move then has to save what it caused, and one of which
 //! most pods stayed where they went may soon be repeated. If it is undone again within that time, it has to save the sum of what it caused.
+//! Where the workload has other replicas than at the last time, the time begins anew: that move was another one.
 //!
 //! Machines launched for another reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and
 //! machines for other workloads or for more pods than there were before the move.
@@ -128,6 +129,8 @@ struct ReturnedPods {
     cost: Price,
     /// Where they had been moved.
     destinations: BTreeSet<MachineKind>,
+    /// How many replicas there were before they were moved.
+    before: usize,
 }
 
 impl Move {
@@ -195,6 +198,8 @@ struct Undone {
     destinations: BTreeSet<MachineKind>,
     surcharge_per_pod: Price,
     repetitions: u32,
+    /// How many replicas there were before the last such move.
+    before: usize,
     until: Timestamp,
 }
 
@@ -317,6 +322,7 @@ impl ConsolidationBackOff {
                         kind: moved.replicas.kind.clone(),
                         cost: share,
                         destinations: moved.destinations.clone(),
+                        before: moved.before,
                     }),
                 }
             }
@@ -346,6 +352,7 @@ impl ConsolidationBackOff {
             kind,
             cost,
             destinations,
+            before,
         } = pods;
         let known = self.undone.iter().position(|undone| undone.kind == kind);
         let mut undone = match known.map(|at| self.undone.swap_remove(at)) {
@@ -355,9 +362,13 @@ impl ConsolidationBackOff {
                 destinations: BTreeSet::new(),
                 surcharge_per_pod: Price::ZERO,
                 repetitions: 0,
+                before,
                 until: now,
             },
         };
+        if undone.before != before {
+            (undone.before, undone.repetitions) = (before, 0);
+        }
         undone.destinations.extend(destinations);
         let cost = part(cost, moved);
         // It was repeated although it had to save this much: so that was too little, as when a launch costs more than planned.

@@ -99,6 +99,29 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
 }
 
 #[test]
+fn the_count_begins_anew_when_the_workload_was_scaled() {
+    let mut moves = Moves::new();
+    let mut undone = || {
+        moves.begin(now());
+        let pod = mirrored_pod("300m", None);
+        moves.mirror.note_launched(&[pod], price(), now());
+        moves.expire(1, now());
+        moves.until("300m", now())
+    };
+    assert_eq!([undone(), undone()], [1, 2].map(|count| Some(now() + minutes(count))));
+    moves.mirror.apply(running("p-3", "a-2", "300m"));
+    moves.before = moves.mirror.snapshot(now());
+    let mut undone = || {
+        moves.begin(now());
+        let pod = mirrored_pod("300m", None);
+        moves.mirror.note_launched(&[pod], price(), now());
+        moves.expire(2, now());
+        moves.until("300m", now())
+    };
+    assert_eq!([undone(), undone()], [1, 2].map(|count| Some(now() + minutes(count))));
+}
+
+#[test]
 fn a_move_that_is_undone_again_while_it_has_to_save_more_has_to_save_the_sum() {
     let mut moves = Moves::new();
     let mut undone_at = |second: i64| {
