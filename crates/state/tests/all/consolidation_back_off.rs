@@ -101,24 +101,20 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
 #[test]
 fn the_count_begins_anew_when_the_workload_was_scaled() {
     let mut moves = Moves::new();
-    let mut undone = || {
+    let undone = |moves: &mut Moves, successors: usize| {
         moves.begin(now());
         let pod = mirrored_pod("300m", None);
         moves.mirror.note_launched(&[pod], price(), now());
-        moves.expire(1, now());
+        moves.expire(successors, now());
         moves.until("300m", now())
     };
-    assert_eq!([undone(), undone()], [1, 2].map(|count| Some(now() + minutes(count))));
+    let after = |count| Some(now() + minutes(count));
+    assert_eq!(undone(&mut moves, 1), after(1));
+    assert_eq!(undone(&mut moves, 1), after(2));
     moves.mirror.apply(running("p-3", "a-2", "300m"));
     moves.before = moves.mirror.snapshot(now());
-    let mut undone = || {
-        moves.begin(now());
-        let pod = mirrored_pod("300m", None);
-        moves.mirror.note_launched(&[pod], price(), now());
-        moves.expire(2, now());
-        moves.until("300m", now())
-    };
-    assert_eq!([undone(), undone()], [1, 2].map(|count| Some(now() + minutes(count))));
+    assert_eq!(undone(&mut moves, 2), after(1), "there are two replicas");
+    assert_eq!(undone(&mut moves, 2), after(2));
 }
 
 #[test]
