@@ -5,7 +5,7 @@
 //! same move would be tried again. So for each pod of the kind that a move takes to such machines again, it has to save what the new machines
 //! cost per pod that was moved, for a time that doubles after each repetition. The same move then has to save what it caused, and one of which
 //! most pods stayed where they went may soon be repeated. If it is undone again within that time, it has to save the sum of what it caused.
-//! Where the workload has other replicas than at the last time, the time begins anew: that move was another one.
+//! Where the number of such pods is another one than at the last time, the time begins anew: that move was another one.
 //!
 //! Machines launched for another reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and
 //! machines for other workloads or for more pods than there were before the move.
@@ -50,18 +50,32 @@ impl Replicas {
         }
     }
 
+    fn have_kind_of(&self, pod: &Pod) -> bool {
+        pod.namespace == self.kind.0 && pod.shape == self.kind.1
+    }
+
     fn contain(&self, pod: &Pod) -> bool {
-        pod.namespace == self.kind.0 && pod.shape == self.kind.1 && pod.labels == self.labels
+        self.have_kind_of(pod) && pod.labels == self.labels
     }
 }
 
+/// How many pods there are in the cluster.
+#[derive(Clone, Copy, Default, Debug)]
+struct PodCount {
+    replicas: usize,
+    /// Pods of the kind of these replicas.
+    of_kind: usize,
+}
+
 /// How many pods there are of each of these.
-fn counts<'a>(snapshot: &Snapshot, of: impl IntoIterator<Item = &'a Replicas>) -> Vec<(Replicas, usize)> {
+fn counts<'a>(snapshot: &Snapshot, of: impl IntoIterator<Item = &'a Replicas>) -> Vec<(Replicas, PodCount)> {
     let bound = snapshot.nodes.iter().flat_map(|node| node.own_pods());
-    let mut all: Vec<(Replicas, usize)> = of.into_iter().map(|replicas| (replicas.clone(), 0)).collect();
+    let none = |replicas: &Replicas| (replicas.clone(), PodCount::default());
+    let mut all: Vec<(Replicas, PodCount)> = of.into_iter().map(none).collect();
     for pod in bound.chain(&snapshot.pending).filter(|pod| pod.is_active()) {
-        if let Some((_, count)) = all.iter_mut().find(|(known, _)| known.contain(pod)) {
-            *count += 1;
+        for (known, count) in all.iter_mut().filter(|(known, _)| known.have_kind_of(pod)) {
+            count.of_kind += 1;
+            count.replicas += usize::from(pod.labels == known.labels);
         }
     }
     all
@@ -92,8 +106,8 @@ struct MovedPods {
     replicas: Replicas,
     /// How many were moved.
     count: usize,
-    /// How many there were in the cluster.
-    before: usize,
+    /// How many there were.
+    before: PodCount,
     /// Where they were to go.
     destinations: BTreeSet<MachineKind>,
 }
@@ -101,7 +115,7 @@ struct MovedPods {
 /// Whether there are more replicas than before a move. Each answer is kept: the whole snapshot is read for it.
 struct Growth<'a> {
     snapshot: &'a Snapshot,
-    known: Vec<(Replicas, usize)>,
+    known: Vec<(Replicas, PodCount)>,
 }
 
 impl<'a> Growth<'a> {
@@ -118,7 +132,7 @@ impl<'a> Growth<'a> {
             self.known.extend(counts(self.snapshot, [&moved.replicas]));
         }
         let mut known = self.known.iter();
-        known.any(|(replicas, now)| *replicas == moved.replicas && *now > moved.before)
+        known.any(|(replicas, now)| *replicas == moved.replicas && now.replicas > moved.before.replicas)
     }
 }
 
@@ -129,7 +143,7 @@ struct ReturnedPods {
     cost: Price,
     /// Where they had been moved.
     destinations: BTreeSet<MachineKind>,
-    /// How many replicas there were before they were moved.
+    /// How many pods of the kind there were before they were moved.
     before: usize,
 }
 
@@ -198,7 +212,7 @@ struct Undone {
     destinations: BTreeSet<MachineKind>,
     surcharge_per_pod: Price,
     repetitions: u32,
-    /// How many replicas there were before the last such move.
+    /// How many pods of the kind there were before the last such move.
     before: usize,
     until: Timestamp,
 }
@@ -322,7 +336,7 @@ impl ConsolidationBackOff {
                         kind: moved.replicas.kind.clone(),
                         cost: share,
                         destinations: moved.destinations.clone(),
-                        before: moved.before,
+                        before: moved.before.of_kind,
                     }),
                 }
             }

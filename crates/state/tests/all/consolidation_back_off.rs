@@ -99,7 +99,7 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
 }
 
 #[test]
-fn the_count_begins_anew_when_the_workload_was_scaled() {
+fn the_count_begins_anew_when_the_number_of_such_pods_changed() {
     let mut moves = Moves::new();
     let undone = |moves: &mut Moves, successors: usize| {
         moves.begin(now());
@@ -115,6 +115,14 @@ fn the_count_begins_anew_when_the_workload_was_scaled() {
     moves.before = moves.mirror.snapshot(now());
     assert_eq!(undone(&mut moves, 2), after(1), "there are two replicas");
     assert_eq!(undone(&mut moves, 2), after(2));
+    // Another workload of the same requests is moved: neither was scaled.
+    Arc::make_mut(&mut moves.moved).labels = Arc::new([("app", "other")].into_iter().collect());
+    moves.begin(now());
+    let mut other = mirrored_pod("300m", None);
+    Arc::make_mut(&mut other).labels = Arc::clone(&moves.moved.labels);
+    moves.mirror.note_launched(&[other], price(), now());
+    moves.expire(0, now());
+    assert_eq!(moves.until("300m", now()), after(4));
 }
 
 #[test]
