@@ -219,8 +219,7 @@ pub(crate) struct DecisionArgs {
     /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
-    /// The controller nominates the pods of plans for at most so many to the nodes they are planned onto, and forecasts of binding play that. 0 for
-    /// none.
+    /// Plans for at most so many pods nominate them to the nodes they are planned onto, and forecasts of binding play that. 0 for none.
     #[arg(
         long,
         env = "NOMINATED_PODS_MAX",
@@ -241,7 +240,8 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) consolidation_savings_per_pod: SavingsPerPod,
-    /// Percent of the price of nodes that their replacements must save; less by the node overhead cost for each node fewer.
+    /// Percent of the price of nodes that their replacements must save. Where several nodes become one, the node overhead cost of the others counts as
+    /// saved.
     #[arg(
         long,
         env = "CONSOLIDATION_MIN_SAVINGS_PERCENT",

@@ -5,7 +5,7 @@
 //! same move would be tried again. So for each pod of the kind that a move takes to such machines again, it has to save what the new machines
 //! cost per pod that was moved, for a time that doubles after each repetition. The same move then has to save what it caused, and one of which
 //! most pods stayed where they went may soon be repeated. If it is undone again within that time, it has to save the sum of what it caused.
-//! Where the number of such pods is another one than at the last time, the time begins anew: that move was another one.
+//! If the number of such pods has changed since the last move, the time begins anew: the cluster is another one.
 //!
 //! Machines launched for another reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and
 //! machines for other workloads or for more pods than there were before the move.
