@@ -394,7 +394,9 @@ impl ConsolidationBackOff {
         let counts_for = FIRST
             .saturating_mul(2_u32.saturating_pow(undone.repetitions - 1))
             .min(BACK_OFF_MAX);
-        undone.until = now.checked_add(counts_for).unwrap_or(Timestamp::MAX);
+        // Beginning anew does not cut short a time that still runs.
+        let until = now.checked_add(counts_for).unwrap_or(Timestamp::MAX);
+        undone.until = undone.until.max(until);
         self.undone.push(undone);
     }
 

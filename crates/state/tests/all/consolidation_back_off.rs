@@ -101,28 +101,33 @@ fn an_undone_move_counts_twice_as_long_each_time_up_to_an_hour() {
 #[test]
 fn the_count_begins_anew_when_the_number_of_such_pods_changed() {
     let mut moves = Moves::new();
-    let undone = |moves: &mut Moves, successors: usize| {
-        moves.begin(now());
+    let undone = |moves: &mut Moves, successors: usize, at: Timestamp| {
+        moves.begin(at);
         let pod = mirrored_pod("300m", None);
-        moves.mirror.note_launched(&[pod], price(), now());
-        moves.expire(successors, now());
-        moves.until("300m", now())
+        moves.mirror.note_launched(&[pod], price(), at);
+        moves.expire(successors, at);
+        moves.until("300m", at)
     };
     let after = |count| Some(now() + minutes(count));
-    assert_eq!(undone(&mut moves, 1), after(1));
-    assert_eq!(undone(&mut moves, 1), after(2));
+    assert_eq!(undone(&mut moves, 1, now()), after(1));
+    assert_eq!(undone(&mut moves, 1, now()), after(2));
     moves.mirror.apply(running("p-3", "a-2", "300m"));
     moves.before = moves.mirror.snapshot(now());
-    assert_eq!(undone(&mut moves, 2), after(1), "there are two replicas");
-    assert_eq!(undone(&mut moves, 2), after(2));
+    assert_eq!(undone(&mut moves, 2, now()), after(2), "the second time still runs");
+    let later = now() + minutes(2);
+    assert_eq!(
+        undone(&mut moves, 2, later),
+        after(4),
+        "the second time with two replicas"
+    );
     // Another workload of the same requests is moved: neither was scaled.
     Arc::make_mut(&mut moves.moved).labels = Arc::new([("app", "other")].into_iter().collect());
-    moves.begin(now());
+    moves.begin(later);
     let mut other = mirrored_pod("300m", None);
     Arc::make_mut(&mut other).labels = Arc::clone(&moves.moved.labels);
-    moves.mirror.note_launched(&[other], price(), now());
-    moves.expire(0, now());
-    assert_eq!(moves.until("300m", now()), after(4));
+    moves.mirror.note_launched(&[other], price(), later);
+    moves.expire(0, later);
+    assert_eq!(moves.until("300m", later), after(6));
 }
 
 #[test]
